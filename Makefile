@@ -1,0 +1,33 @@
+# Two commands do everything: `make demo` and `make test`. Both need Python >= 3.11 and make, nothing else.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
+.PHONY: demo test lint test-slow clean
+
+demo: $(READY)
+	$(BIN)/mrgpssm demo
+
+test: lint
+	JAX_ENABLE_X64=1 $(PYTEST) -m "not slow"
+	JAX_ENABLE_X64=0 $(PYTEST) -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/lint-imports
+	$(BIN)/basedpyright
+
+test-slow: $(READY)
+	JAX_ENABLE_X64=1 $(PYTEST) -m slow
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrgpssm needs Python 3.11 or newer; set PYTHON=... to one.")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,69 @@
+"""The one jittered Cholesky, triangular solves and Gaussian divergences."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+from mrgpssm._types import Array, Bool, Float, Scalar
+
+_MAX_JITTER = 1e-1
+
+
+class JitteredCholesky(NamedTuple):
+    """A factor and the jitter it needed: `factor @ factor.T = matrix + jitter * I`."""
+
+    factor: Float[Array, "m m"]
+    jitter: Scalar
+
+
+def base_jitter(dtype: jnp.dtype) -> float:
+    """The smallest jitter tried on a matrix with unit diagonal.
+
+    In float32, 1e-6 leaves 3.5 % of conditional variances negative at 50 inducing points, 1e-5 none.
+    """
+    return 1e-8 if jnp.finfo(dtype).bits >= 64 else 1e-5
+
+
+def jittered_cholesky(matrix: Float[Array, "m m"]) -> JitteredCholesky:
+    """Lower factor of a correlation matrix plus the smallest of ε, 10 ε, 100 ε, ... that makes it finite.
+
+    The search for the jitter carries no gradient; the factor does. A matrix that has no factor even at
+    jitter 0.1 (it holds a NaN, say) gives a NaN factor, for the caller to report.
+    """
+    eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    fixed = jax.lax.stop_gradient(matrix)
+
+    def fails(jitter: Scalar) -> Bool[Array, ""]:
+        factor = jnp.linalg.cholesky(fixed + jitter * eye)
+        return ~jnp.all(jnp.isfinite(factor)) & (jitter < _MAX_JITTER / 2)
+
+    start = jnp.asarray(base_jitter(matrix.dtype), matrix.dtype)
+    jitter = jax.lax.while_loop(fails, lambda jitter: 10 * jitter, start)
+    return JitteredCholesky(jnp.linalg.cholesky(matrix + jitter * eye), jitter)
+
+
+def solve_lower(factor: Float[Array, "m m"], rhs: Float[Array, "m n"]) -> Float[Array, "m n"]:
+    """`factor^-1 rhs` for a lower-triangular factor."""
+    return solve_triangular(factor, rhs, lower=True)
+
+
+def whitened_kl(mean: Float[Array, " m"], factor: Float[Array, "m m"]) -> Scalar:
+    """KL(N(m, S) || N(0, I)) = (tr S + mᵀm - M - log |S|) / 2 with S = factor factorᵀ."""
+    log_det = 2 * jnp.sum(jnp.log(jnp.diagonal(factor)))
+    return 0.5 * (jnp.sum(factor**2) + mean @ mean - mean.shape[0] - log_det)
+
+
+def gaussian_kl(
+    mean_q: Float[Array, " m"],
+    factor_q: Float[Array, "m m"],
+    mean_p: Float[Array, " m"],
+    factor_p: Float[Array, "m m"],
+) -> Scalar:
+    """KL(N(m_q, S_q) || N(m_p, S_p)), covariances given by lower factors.
+
+    It is invariant under whitening with p's factor, which leaves the divergence from N(0, I).
+    """
+    mean = solve_lower(factor_p, (mean_q - mean_p)[:, None])[:, 0]
+    return whitened_kl(mean, solve_lower(factor_p, factor_q))

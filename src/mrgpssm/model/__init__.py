@@ -1,0 +1,50 @@
+"""The model: transition, emission, initial state, and the sum of components."""
+
+from mrgpssm.model.emission import AbstractEmission, IdentityEmission, LinearEmission, NonlinearEmission
+from mrgpssm.model.initial import AbstractInitial, FreeInitial, Gaussian, RecognitionInitial
+from mrgpssm.model.presets import PAPER, PRESETS, STABLE, Preset, init_component, init_ssm
+from mrgpssm.model.sde import SDEComponent, from_sde, to_sde
+from mrgpssm.model.ssm import SSM, AbstractComponent, Component
+from mrgpssm.model.stability import noiseless_radius, second_moment_bound, spectral_norm
+from mrgpssm.model.transition import (
+    AbstractMean,
+    Dynamics,
+    Forcing,
+    IdentityMean,
+    Local,
+    StableMean,
+    Transition,
+)
+
+__all__ = [
+    "PAPER",
+    "PRESETS",
+    "SSM",
+    "STABLE",
+    "AbstractComponent",
+    "AbstractEmission",
+    "AbstractInitial",
+    "AbstractMean",
+    "Component",
+    "Dynamics",
+    "Forcing",
+    "FreeInitial",
+    "Gaussian",
+    "IdentityEmission",
+    "IdentityMean",
+    "LinearEmission",
+    "Local",
+    "NonlinearEmission",
+    "Preset",
+    "RecognitionInitial",
+    "SDEComponent",
+    "StableMean",
+    "Transition",
+    "from_sde",
+    "init_component",
+    "init_ssm",
+    "noiseless_radius",
+    "second_moment_bound",
+    "spectral_norm",
+    "to_sde",
+]

@@ -1,0 +1,154 @@
+"""Starting values: `stable` is what trains, `paper` is the paper's table (supplement E.1), kept for comparison."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from mrgpssm._types import Key
+from mrgpssm.gp import RBF, AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
+from mrgpssm.gp.kernels import make_kernel
+from mrgpssm.model.emission import AbstractEmission, IdentityEmission
+from mrgpssm.model.initial import AbstractInitial, FreeInitial, RecognitionInitial
+from mrgpssm.model.ssm import SSM, Component
+from mrgpssm.model.transition import AbstractMean, IdentityMean, StableMean, Transition
+from mrgpssm.params import contraction_inverse, lower_triangular_inverse, positive_inverse
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Initial values; standard deviations, not variances. `rho=None` is the paper's identity mean."""
+
+    kernel_sd: float
+    lengthscale: float
+    inducing_range: float
+    inducing_mean_sd: float
+    inducing_sd: float
+    process_sd: float
+    observation_sd: float
+    initial_sd: float
+    whitened: bool
+    rho: float | None
+    decay: float
+
+
+STABLE = Preset(
+    kernel_sd=0.1,
+    lengthscale=2.0,
+    inducing_range=2.0,
+    inducing_mean_sd=0.05,
+    inducing_sd=0.1,
+    process_sd=0.002,
+    observation_sd=0.3,
+    initial_sd=0.1,
+    whitened=True,
+    rho=0.99,
+    decay=0.1,
+)
+PAPER = Preset(
+    kernel_sd=0.5,
+    lengthscale=2.0,
+    inducing_range=2.0,
+    inducing_mean_sd=0.05,
+    inducing_sd=0.01,
+    process_sd=0.002,
+    observation_sd=1.0,
+    initial_sd=0.1,
+    whitened=False,
+    rho=None,
+    decay=0.0,
+)
+PRESETS = {"stable": STABLE, "paper": PAPER}
+
+
+def init_component(
+    preset: Preset,
+    *,
+    latent_dim: int,
+    input_dim: int,
+    inducing: int,
+    key: Key,
+    dtype: jnp.dtype,
+    emission: AbstractEmission,
+    initial: AbstractInitial | None = None,
+    kernel: type[AbstractKernel] = RBF,
+) -> Component:
+    """One component at the preset's starting values; inducing inputs and means of q(f_M) are random."""
+    key_inputs, key_outputs = jax.random.split(key)
+    z_dim, edge = latent_dim + input_dim, preset.inducing_range
+    inputs = jax.random.uniform(key_inputs, (latent_dim, inducing, z_dim), dtype, -edge, edge)
+    mean = preset.inducing_mean_sd * jax.random.normal(key_outputs, (latent_dim, inducing), dtype)
+    factor = preset.inducing_sd * jnp.broadcast_to(jnp.eye(inducing, dtype=dtype), (latent_dim, inducing, inducing))
+    posterior = (WhitenedPosterior if preset.whitened else CentredPosterior)(mean, lower_triangular_inverse(factor))
+    gp = SparseGP(
+        make_kernel(kernel, preset.kernel_sd, jnp.full((z_dim,), preset.lengthscale, dtype)),
+        inputs,
+        posterior,
+    )
+    noise = positive_inverse(jnp.full((latent_dim,), preset.process_sd, dtype))
+    transition = Transition(_init_mean(preset, latent_dim, input_dim, dtype), gp, noise)
+    initial = initial or init_free(preset, latent_dim, dtype)
+    return Component(transition=transition, initial=initial, emission=emission)
+
+
+def init_ssm(
+    preset: Preset,
+    resolutions: tuple[int, ...],
+    *,
+    latent_dim: int,
+    input_dim: int,
+    output_dim: int,
+    inducing: int,
+    key: Key,
+    dtype: jnp.dtype,
+    kernel: type[AbstractKernel] = RBF,
+) -> SSM[Component]:
+    """A model with one component per resolution, C = [I, 0]."""
+    components = tuple(
+        init_component(
+            preset,
+            latent_dim=latent_dim,
+            input_dim=input_dim,
+            inducing=inducing,
+            key=jax.random.fold_in(key, index),
+            dtype=dtype,
+            emission=IdentityEmission(output_dim),
+            kernel=kernel,
+        )
+        for index in range(len(resolutions))
+    )
+    noise = positive_inverse(jnp.full((output_dim,), preset.observation_sd, dtype))
+    return SSM(components, noise, tuple(float(r) for r in resolutions))
+
+
+def init_free(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> FreeInitial:
+    """q(x_0) = N(0, initial_sd²) and p(x_0) = N(0, I)."""
+    eye, zero = jnp.eye(latent_dim, dtype=dtype), jnp.zeros((latent_dim,), dtype)
+    q_factor, p_factor = lower_triangular_inverse(preset.initial_sd * eye), lower_triangular_inverse(eye)
+    return FreeInitial(zero, q_factor, zero, p_factor)
+
+
+def init_recognition(
+    preset: Preset, latent_dim: int, head: tuple[int, int], hidden: int, *, key: Key, dtype: jnp.dtype
+) -> RecognitionInitial:
+    """A recognition network for heads of shape (points, inputs + outputs), starting as q(x_0) = N(0, initial_sd²)."""
+    size = head[0] * head[1]
+    W = jax.random.normal(key, (hidden, size), dtype) / jnp.sqrt(jnp.asarray(size, dtype))
+    raw_sd = positive_inverse(jnp.full((latent_dim,), preset.initial_sd, dtype))
+    zero = jnp.zeros((latent_dim,), dtype)
+    return RecognitionInitial(
+        W=W,
+        w=jnp.zeros((hidden,), dtype),
+        V=jnp.zeros((2 * latent_dim, hidden), dtype),
+        c=jnp.concatenate([zero, raw_sd]),
+        prior_mean=zero,
+        prior_raw_factor=lower_triangular_inverse(jnp.eye(latent_dim, dtype=dtype)),
+    )
+
+
+def _init_mean(preset: Preset, latent_dim: int, input_dim: int, dtype: jnp.dtype) -> AbstractMean:
+    if preset.rho is None:
+        return IdentityMean(latent_dim, input_dim, str(jnp.dtype(dtype)))
+    W = (1 - preset.decay) / preset.rho * jnp.eye(latent_dim, dtype=dtype)
+    zero = jnp.zeros((latent_dim,), dtype)
+    return StableMean(contraction_inverse(W), jnp.zeros((latent_dim, input_dim), dtype), zero, preset.rho)

@@ -1,0 +1,94 @@
+"""The SDE view of a component (paper, sections 2 and 3.3, supplement B).
+
+A component with time unit τ = R Δt seconds is the Euler-Maruyama discretisation, step by step of τ, of
+
+    dx = (A^Δ x + B^Δ u + b^Δ + f^Δ(z)) dt + (Q^Δ)^{1/2} dW.
+
+The maps between the two sets of parameters are the paper's two corollaries. Their settings
+m_0^Δ = m_0, S_0^Δ = S_0, m_M^Δ = m_M, S_M^Δ = S_M, Q^Δ = Q / τ, k^Δ(x_m, x_m') = k(x_m, x_m'),
+k^Δ(x_j, x_m) = k(x_j, x_m) / τ and k^Δ(x_j, x_j') = k(x_j, x_j') / τ² make the marginals equal at R = 1 (first
+corollary); with μ_0, Q_0, C and Ω unchanged the lower bounds are equal too (second corollary). Our linear mean, which
+the paper does not have, follows the drift: A^Δ = A / τ, and so on.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mrgpssm._types import Array, Float, Scalar
+from mrgpssm.gp import AbstractKernel, SparseGP, WhitenedPosterior
+from mrgpssm.linalg import solve_lower
+from mrgpssm.model.emission import AbstractEmission
+from mrgpssm.model.initial import AbstractInitial
+from mrgpssm.model.ssm import AbstractComponent, Component
+from mrgpssm.model.transition import Dynamics, IdentityMean, StableMean, Transition
+from mrgpssm.params import contraction_inverse, lower_triangular_inverse, positive_inverse
+
+
+class SDEComponent(AbstractComponent):
+    """A component by its continuous-time parameters, per second, with unwhitened q^Δ(f_M) = N(m_M, S_M).
+
+    `rate` is 1 / (R Δt), the interdomain scale between the drift f^Δ(x_j) and the inducing outputs f_M.
+    """
+
+    kernel: AbstractKernel
+    inducing: Float[Array, "d m z"]
+    m_M: Float[Array, "d m"]
+    S_M: Float[Array, "d m m"]
+    rate: Scalar
+    A: Float[Array, "d d"]
+    B: Float[Array, "d u"]
+    b: Float[Array, " d"]
+    Q: Float[Array, " d"]
+    initial: AbstractInitial
+    emission: AbstractEmission
+
+    def dynamics(self) -> Dynamics:
+        """p^Δ(x_{j+1} | x_j, f_M) of the paper's Eq. (15); step sizes are R Δt, in seconds."""
+        gp = SparseGP(self.kernel, self.inducing, _whiten(self)).condition(self.rate)
+        return Dynamics(gp, self.A, self.B, self.b, self.Q)
+
+
+def to_sde(component: Component, time_unit: float) -> SDEComponent:
+    """The corollaries' settings, from a component whose unit step lasts `time_unit` = R Δt seconds."""
+    dynamics = component.dynamics()
+    sparse, gp = component.transition.gp, dynamics.gp
+    factor = gp.root @ gp.factor
+    return SDEComponent(
+        kernel=sparse.kernel,
+        inducing=sparse.inducing,
+        m_M=jnp.einsum("dij,dj->di", gp.root, gp.mean),
+        S_M=factor @ factor.transpose(0, 2, 1),
+        rate=jnp.asarray(1 / time_unit, gp.mean.dtype),
+        A=dynamics.A / time_unit,
+        B=dynamics.B / time_unit,
+        b=dynamics.b / time_unit,
+        Q=dynamics.Q / time_unit,
+        initial=component.initial,
+        emission=component.emission,
+    )
+
+
+def from_sde(sde: SDEComponent, rho: float | None) -> Component:
+    """The inverse map; `rho` bounds |I + A|₂ of the stable mean, None asks for the paper's identity mean.
+
+    The time unit is 1 / rate, where the two formulations share their inducing outputs.
+    """
+    time_unit = 1 / sde.rate
+    d, u = sde.B.shape
+    if rho is None:
+        mean = IdentityMean(d, u, str(sde.B.dtype))
+    else:
+        W = (jnp.eye(d, dtype=sde.A.dtype) + time_unit * sde.A) / rho
+        mean = StableMean(contraction_inverse(W), time_unit * sde.B, time_unit * sde.b, rho)
+    gp = SparseGP(sde.kernel, sde.inducing, _whiten(sde))
+    noise = positive_inverse(jnp.sqrt(time_unit * sde.Q))
+    return Component(transition=Transition(mean, gp, noise), initial=sde.initial, emission=sde.emission)
+
+
+def _whiten(sde: SDEComponent) -> WhitenedPosterior:
+    """q(v) with v = L⁻¹ f_M, from m_M and S_M."""
+    placeholder = WhitenedPosterior(sde.m_M, sde.S_M)
+    root = SparseGP(sde.kernel, sde.inducing, placeholder).condition().root
+    half = jax.vmap(solve_lower)(root, jnp.linalg.cholesky(sde.S_M))
+    mean = jax.vmap(solve_lower)(root, sde.m_M[:, :, None])[:, :, 0]
+    return WhitenedPosterior(mean, lower_triangular_inverse(half))

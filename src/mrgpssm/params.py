@@ -1,0 +1,55 @@
+"""Maps from unconstrained arrays to constrained parameters, and back.
+
+An optimiser moves freely in the raw space; every raw value, however large, is a valid parameter.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mrgpssm._types import Array, Float
+from mrgpssm.linalg import solve_lower
+
+_FLOOR = 1e-6
+_RAW_LIMIT = 100.0
+
+
+def positive(raw: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """softplus(raw) + 1e-6: smooth, and never zero even where softplus underflows."""
+    return jax.nn.softplus(raw) + _FLOOR
+
+
+def positive_inverse(value: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """The raw array that `positive` maps to `value` (> 1e-6)."""
+    excess = value - _FLOOR
+    return excess + jnp.log(-jnp.expm1(-excess))
+
+
+def lower_triangular(raw: Float[Array, "*b m m"]) -> Float[Array, "*b m m"]:
+    """A lower-triangular factor with positive diagonal; what stands above the diagonal is ignored."""
+    diagonal = positive(jnp.diagonal(raw, axis1=-2, axis2=-1))
+    eye = jnp.eye(raw.shape[-1], dtype=raw.dtype)
+    return jnp.tril(raw, -1) + diagonal[..., None] * jnp.broadcast_to(eye, raw.shape)
+
+
+def lower_triangular_inverse(factor: Float[Array, "*b m m"]) -> Float[Array, "*b m m"]:
+    """The raw array that `lower_triangular` maps to `factor`."""
+    diagonal = positive_inverse(jnp.diagonal(factor, axis1=-2, axis2=-1))
+    eye = jnp.eye(factor.shape[-1], dtype=factor.dtype)
+    return jnp.tril(factor, -1) + diagonal[..., None] * jnp.broadcast_to(eye, factor.shape)
+
+
+def contraction(raw: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """A matrix W with spectral norm below 1, for any raw matrix G.
+
+    W = G L⁻ᵀ with L Lᵀ = I + GᵀG. Then W Wᵀ = G (I + GᵀG)⁻¹ Gᵀ, so a singular value s of G becomes
+    s / sqrt(1 + s²). No eigenvalue problem is solved, so gradients stay finite where singular values meet.
+    """
+    G = jnp.clip(raw, -_RAW_LIMIT, _RAW_LIMIT)
+    L = jnp.linalg.cholesky(jnp.eye(G.shape[0], dtype=G.dtype) + G.T @ G)
+    return solve_lower(L, G.T).T
+
+
+def contraction_inverse(W: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The raw matrix that `contraction` maps to W: G = W C⁻ᵀ with C Cᵀ = I - WᵀW."""
+    C = jnp.linalg.cholesky(jnp.eye(W.shape[0], dtype=W.dtype) - W.T @ W)
+    return solve_lower(C, W.T).T

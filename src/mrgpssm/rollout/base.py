@@ -1,0 +1,105 @@
+"""What a sampling scheme takes and gives, and the one place where trajectories are batched.
+
+A scheme draws one trajectory of one component from q(x_1, ..., x_T | x_0) (paper, supplement A). All randomness comes
+in as standard normal noise, so that a rollout is a pure function and two formulations can be compared on equal noise.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from mrgpssm._types import Array, Float, Key
+from mrgpssm.model import SSM, Dynamics
+
+
+class Noise(eqx.Module):
+    """Standard normal draws behind one trajectory of one component; a batch has leading axes windows, samples."""
+
+    initial: Float[Array, "*b d"]
+    inducing: Float[Array, "*b d m"]
+    process: Float[Array, "*b t d"]
+
+
+class Path(eqx.Module):
+    """States x_1, ..., x_T with the mean and variance that each was drawn from."""
+
+    states: Float[Array, "*t d"]
+    means: Float[Array, "*t d"]
+    variances: Float[Array, "*t d"]
+
+
+class AbstractScheme(eqx.Module):
+    """A way to draw from q(x_1, ..., x_T | x_0)."""
+
+    @abc.abstractmethod
+    def path(
+        self,
+        dynamics: Dynamics,
+        start: Float[Array, " d"],
+        inputs: Float[Array, "t u"],
+        steps: Float[Array, " t"],
+        noise: Noise,
+    ) -> Path:
+        """One trajectory from x_0 = start; inputs[i] and steps[i] take x_i to x_{i+1}."""
+
+
+class Rollout(eqx.Module):
+    """Trajectories of all components and the outputs they add up to, for n windows and s samples each."""
+
+    states: tuple[Float[Array, "n s t _"], ...]
+    outputs: Float[Array, "n s t y"]
+
+
+def draw_noise(ssm: SSM, windows: int, samples: int, length: int, *, key: Key) -> tuple[Noise, ...]:
+    """Noise for every component, independent over components, windows, samples, steps and dimensions."""
+
+    def draw(index: int, d: int, m: int, dtype: jnp.dtype) -> Noise:
+        initial, inducing, process = jax.random.split(jax.random.fold_in(key, index), 3)
+        return Noise(
+            jax.random.normal(initial, (windows, samples, d), dtype),
+            jax.random.normal(inducing, (windows, samples, d, m), dtype),
+            jax.random.normal(process, (windows, samples, length, d), dtype),
+        )
+
+    means = [dynamics.gp.mean for dynamics in eqx.filter_eval_shape(ssm.dynamics)]  # shapes, nothing is computed
+    return tuple(draw(index, mean.shape[0], mean.shape[1], mean.dtype) for index, mean in enumerate(means))
+
+
+def draw_starts(ssm: SSM, heads: Float[Array, "n h c"], noise: tuple[Noise, ...]) -> tuple[Float[Array, "n s _"], ...]:
+    """x_0 ~ q(x_0) of every component, window and sample."""
+
+    def draw(component, noise: Noise) -> Float[Array, "n s d"]:
+        q = jax.vmap(component.initial.posterior)(heads)
+        return jax.vmap(lambda q, noise: jax.vmap(q.sample)(noise))(q, noise.initial)
+
+    return tuple(draw(c, e) for c, e in zip(ssm.components, noise, strict=True))
+
+
+def rollout(
+    scheme: AbstractScheme,
+    ssm: SSM,
+    dynamics: tuple[Dynamics, ...],
+    starts: tuple[Float[Array, "n s _"], ...],
+    inputs: Float[Array, "n t u"],
+    strides: Float[Array, "n t"],
+    noise: tuple[Noise, ...],
+) -> Rollout:
+    """Draw every component on every window; inputs[:, i] drives the state over strides[:, i] raw samples.
+
+    Samples are mapped inside windows, so what depends on inputs alone is computed once per window.
+    """
+    steps = jax.vmap(ssm.steps)(strides)
+
+    def windows(dynamics: Dynamics, starts, steps, noise: Noise) -> Float[Array, "n s t d"]:
+        def window(starts, inputs, steps, noise):
+            return jax.vmap(lambda start, noise: scheme.path(dynamics, start, inputs, steps, noise).states)(
+                starts, noise
+            )
+
+        return jax.vmap(window)(starts, inputs, steps, noise)
+
+    states = tuple(map(windows, dynamics, starts, steps, noise))
+    outputs = jax.vmap(jax.vmap(jax.vmap(ssm.emit)))(states)
+    return Rollout(states, outputs)

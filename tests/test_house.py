@@ -1,0 +1,75 @@
+"""The package as a guest: quick to import, no side effects, presets as documented."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mrgpssm.model import PAPER, PRESETS, STABLE, IdentityEmission, init_ssm
+from mrgpssm.model.presets import init_recognition
+from mrgpssm.params import lower_triangular
+
+PROBE = """
+import json, sys
+import mrgpssm
+loaded = "jax" in sys.modules
+import jax
+before = dict(jax.config.values)
+import mrgpssm.elbo, mrgpssm.model, mrgpssm.rollout
+after = dict(jax.config.values)
+from jax._src import xla_bridge
+print(json.dumps([loaded, before == after, xla_bridge.backends_are_initialized()]))
+"""
+
+
+def test_importing_changes_nothing_and_touches_no_device():
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
+    loaded, unchanged, initialised = json.loads(done.stdout)
+    assert not loaded
+    assert unchanged
+    assert not initialised
+
+
+def test_presets_start_where_they_say():
+    """The paper's table (supplement E.1) and our stable values, read back from the model."""
+    dtype = jnp.zeros(()).dtype
+    for name, sd, q_sd, observation in (("paper", 0.5, 0.01, 1.0), ("stable", 0.1, 0.1, 0.3)):
+        ssm = init_ssm(
+            PRESETS[name], (30, 1), latent_dim=2, input_dim=4, output_dim=1, inducing=50,
+            key=jax.random.key(0), dtype=dtype,
+        )  # fmt: skip
+        gp = ssm.components[0].transition.gp
+        assert float(gp.kernel.amplitude) == pytest.approx(sd, rel=1e-4)
+        np.testing.assert_allclose(gp.kernel.lengthscales, 2.0, rtol=1e-4)
+        assert float(jnp.max(jnp.abs(gp.inducing))) <= 2.0
+        assert float(jnp.std(gp.posterior.mean)) == pytest.approx(0.05, rel=0.3)
+        factor = lower_triangular(gp.posterior.raw_factor)
+        np.testing.assert_allclose(jnp.diagonal(factor[0]), q_sd, rtol=1e-3)
+        np.testing.assert_allclose(ssm.observation_variance(), observation**2, rtol=1e-3)
+        dynamics = ssm.components[0].dynamics()
+        np.testing.assert_allclose(dynamics.Q, 0.002**2, rtol=1e-2)
+        decay = 0.0 if name == "paper" else -0.1
+        np.testing.assert_allclose(dynamics.A, decay * np.eye(2), atol=1e-5)
+    different = ssm.components[0].transition.gp.inducing - ssm.components[1].transition.gp.inducing
+    assert float(jnp.min(jnp.abs(different))) > 0
+    assert STABLE.rho is not None
+    assert PAPER.rho is None
+
+
+def test_recognition_starts_as_the_free_initial_state():
+    dtype = jnp.zeros(()).dtype
+    network = init_recognition(STABLE, 2, (4, 3), 8, key=jax.random.key(0), dtype=dtype)
+    q = network.posterior(jnp.ones((4, 3), dtype))
+    np.testing.assert_allclose(q.mean, 0.0, atol=1e-7)
+    np.testing.assert_allclose(q.factor, 0.1 * np.eye(2), atol=1e-6)
+    with pytest.raises(ValueError, match="built for a head of 12 numbers"):
+        network.posterior(jnp.ones((3, 3), dtype))
+
+
+def test_more_outputs_than_latent_dimensions_are_refused():
+    with pytest.raises(ValueError, match="at least as many latent dimensions"):
+        IdentityEmission(3)(jnp.zeros((2,)))
