@@ -11,7 +11,7 @@ from mrgpssm.gp import RBF, AbstractKernel, Matern32, Matern52, SparseGP, Whiten
 from mrgpssm.gp.kernels import make_kernel
 from mrgpssm.linalg import base_jitter
 from mrgpssm.model import SSM, Component, FreeInitial, LinearEmission, StableMean, Transition
-from mrgpssm.params import lower_triangular, lower_triangular_inverse, positive_inverse
+from mrgpssm.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.rollout import Noise
 
 
@@ -52,10 +52,14 @@ def random_component(rng, family: Family, dtype=jnp.float64, noise_sd=(0.05, 0.2
     def cast(x):
         return jnp.asarray(x, dtype)
 
+    def clutter(raw):
+        """Rubbish above the diagonal, which must not matter."""
+        return raw + cast(np.triu(rng.standard_normal(raw.shape), 1))
+
     kernel = make_kernel(family.kernel, float(rng.uniform(0.2, 0.8)), cast(rng.uniform(0.7, 1.5, z)))
     posterior = WhitenedPosterior(
         cast(rng.standard_normal((d, family.m))),
-        lower_triangular_inverse(cast(np.stack([factor(rng, family.m, 0.5) for _ in range(d)]))),
+        clutter(lower_triangular_inverse(cast(np.stack([factor(rng, family.m, 0.5) for _ in range(d)])))),
     )
     gp = SparseGP(kernel, cast(inducing_inputs(rng, d, family.m, z)), posterior)
     mean = StableMean(cast(rng.standard_normal((d, d))), cast(0.3 * rng.standard_normal((d, u))),
@@ -63,7 +67,7 @@ def random_component(rng, family: Family, dtype=jnp.float64, noise_sd=(0.05, 0.2
     noise = positive_inverse(cast(rng.uniform(*noise_sd, d)))
     initial = FreeInitial(
         cast(rng.standard_normal(d)),
-        lower_triangular_inverse(cast(factor(rng, d, 0.3))),
+        clutter(lower_triangular_inverse(cast(factor(rng, d, 0.3)))),
         cast(0.5 * rng.standard_normal(d)),
         lower_triangular_inverse(cast(factor(rng, d, 1.0))),
     )
@@ -97,6 +101,12 @@ def random_noise(rng, family: Family, n=2, s=2, t=5, dtype=jnp.float64) -> tuple
     )
 
 
+def lower(raw) -> np.ndarray:
+    """A lower-triangular factor from raw parameters, whatever stands above the diagonal."""
+    raw = np.asarray(raw, float)
+    return np.tril(raw, -1) + np.diag(softplus(np.diag(raw)))
+
+
 def as_oracle(component: Component, dtype=np.float64) -> dict:
     """The same component by its natural parameters in NumPy float64."""
     transition, initial = component.transition, component.initial
@@ -111,16 +121,16 @@ def as_oracle(component: Component, dtype=np.float64) -> dict:
         "lengthscales": softplus(transition.gp.kernel.raw_lengthscales),
         "inducing": np.asarray(transition.gp.inducing, float),
         "mean": np.asarray(transition.gp.posterior.mean, float),
-        "factor": np.asarray(lower_triangular(transition.gp.posterior.raw_factor), float),
+        "factor": np.stack([lower(raw) for raw in transition.gp.posterior.raw_factor]),
         "jitter": base_jitter(jnp.dtype(dtype)),
         "A": A,
         "B": B,
         "b": b,
         "Q": softplus(transition.raw_process_noise) ** 2,
         "m_0": np.asarray(initial.mean, float),
-        "S_0_factor": np.asarray(lower_triangular(initial.raw_factor), float),
+        "S_0_factor": lower(initial.raw_factor),
         "mu_0": np.asarray(initial.prior_mean, float),
-        "Q_0_factor": np.asarray(lower_triangular(initial.prior_raw_factor), float),
+        "Q_0_factor": lower(initial.prior_raw_factor),
         "emission": lambda x: C @ x,
     }
 

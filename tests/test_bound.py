@@ -104,8 +104,11 @@ def test_every_parameter_has_a_gradient():
     family = FAMILIES[1]
     ssm, windows = random_ssm(rng, family, dtype), random_windows(rng, family, dtype=dtype)
     noise = random_noise(rng, family, dtype=dtype)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(slope(ssm, windows, noise)):
+    gradient = slope(ssm, windows, noise)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
         assert np.any(np.asarray(leaf) != 0), path
+    raw = np.asarray(gradient.components[0].transition.gp.posterior.raw_factor)
+    np.testing.assert_array_equal(np.triu(raw, 1), 0.0)
 
 
 @pytest.mark.parametrize("scheme", [FullMC(), Marginal(), Analytic()], ids=["full_mc", "marginal", "analytic"])
@@ -171,13 +174,27 @@ def test_windows_average_inside_one_batch():
     np.testing.assert_allclose(both, np.mean(single), rtol=1e-12)
 
 
-def test_missing_outputs_score_nothing_and_buffers_neither():
+def test_missing_outputs_score_nothing():
     predictions = jnp.zeros((1, 2, 3, 1))
     variance = jnp.ones((1,))
     seen = log_likelihood(jnp.array([[[1.0], [jnp.nan], [2.0]]]), predictions, variance)
     expected = -0.5 * (1 + 4) - np.log(2 * np.pi)
     np.testing.assert_allclose(seen, expected, rtol=1e-6)
     assert log_likelihood(jnp.full((1, 3, 1), jnp.nan), predictions, variance) == 0.0
+
+
+def test_buffers_score_nothing():
+    rng = np.random.default_rng(11)
+    dtype = jnp.zeros(()).dtype
+    family = FAMILIES[1]
+    ssm, noise = random_ssm(rng, family, dtype), random_noise(rng, family, dtype=dtype)
+    windows = random_windows(rng, family, dtype=dtype)
+    where = lambda w: w.outputs  # noqa: E731
+    inside = eqx.tree_at(where, windows, windows.outputs.at[:, 0].set(99.0))
+    outside = eqx.tree_at(where, windows, windows.outputs.at[:, 1].set(99.0))
+    a, b, c = (bound_terms(ssm, w, noise).likelihood for w in (windows, inside, outside))
+    assert a == b
+    assert a != c
 
 
 def test_gradient_is_finite_where_outputs_are_missing():

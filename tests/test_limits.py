@@ -4,15 +4,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracle
 import pytest
-from configurations import FAMILIES, Family, random_noise, random_ssm, random_windows
+from configurations import FAMILIES, Family, as_oracle, factor, random_noise, random_ssm, random_windows
 from scipy.linalg import cho_factor, cho_solve
 
 from mrgpssm.elbo import elbo
 from mrgpssm.gp import RBF, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
 from mrgpssm.linalg import solve_lower
-from mrgpssm.model import SSM, LinearEmission
+from mrgpssm.model import SSM, IdentityEmission, LinearEmission, NonlinearEmission, RecognitionInitial
 from mrgpssm.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.rollout import FullMC, Noise, prior_dynamics
 
@@ -140,7 +141,8 @@ def test_the_prior_conditional_is_the_kernel():
     zs = jnp.asarray(np.random.default_rng(6).uniform(-3, 3, (20, 5)))
     mean, variance = jax.vmap(gp.predict)(zs)
     np.testing.assert_allclose(mean, 0.0, atol=1e-14)
-    np.testing.assert_allclose(variance, jnp.broadcast_to(gp.variance, variance.shape), rtol=1e-9)
+    expected = jax.vmap(lambda z: gp.kernel.pair(z, z))(zs)[:, None] * (1 + gp.jitter)[None, :]
+    np.testing.assert_allclose(variance, expected, rtol=1e-9)
     np.testing.assert_allclose(gp.kl(), 0.0, atol=1e-12)
 
 
@@ -158,6 +160,67 @@ def test_whitening_is_a_change_of_coordinates():
     np.testing.assert_allclose(other.predict(z), white.predict(z), rtol=1e-9)
     assert np.all(np.triu(np.asarray(other.factor[0]), 1) == 0)
     np.testing.assert_allclose(solve_lower(white.root[0], white.root[0] @ white.factor[0]), white.factor[0], atol=1e-10)
+
+
+def test_unwhitened_q_against_the_oracle():
+    """CentredPosterior from given m_M and S_M: KL and predictions by `inv`."""
+    rng = np.random.default_rng(9)
+    component = random_ssm(rng, FAMILIES[1]).components[0]
+    c = as_oracle(component)
+    m_M, factors = rng.standard_normal((2, 6)), np.stack([factor(rng, 6, 0.4) for _ in range(2)])
+    posterior = CentredPosterior(jnp.asarray(m_M), lower_triangular_inverse(jnp.asarray(factors)))
+    gp = SparseGP(component.transition.gp.kernel, component.transition.gp.inducing, posterior).condition()
+    z = np.array([0.3, -0.2, 0.8])
+    mean, variance = gp.predict(jnp.asarray(z))
+    divergence = 0.0
+    for d in range(2):
+        S_M, K = factors[d] @ factors[d].T, oracle.k_mm(c, d)
+        gain = oracle.gram(c, [z], c["inducing"][d])[0] @ np.linalg.inv(K)
+        np.testing.assert_allclose(mean[d], gain @ m_M[d], atol=1e-10)
+        expected = oracle.conditional(c, d, z, m_M[d])[1] + gain @ S_M @ gain
+        np.testing.assert_allclose(variance[d], expected, atol=1e-10)
+        divergence += oracle.kl(m_M[d], S_M, np.zeros(6), K)
+    np.testing.assert_allclose(gp.kl(), divergence, rtol=1e-10)
+
+
+def test_escalated_jitter_stands_on_every_path():
+    """A correlation matrix that needs more than the base jitter: the oracle is given the jitter that was returned."""
+    from mrgpssm import linalg
+
+    rng = np.random.default_rng(10)
+    component = random_ssm(rng, FAMILIES[0]).components[0]
+    original = linalg.base_jitter
+    try:
+        linalg.base_jitter = lambda dtype: 3e-3  # type: ignore[assignment]
+        gp = component.transition.gp.condition()
+    finally:
+        linalg.base_jitter = original
+    c = as_oracle(component) | {"jitter": float(gp.jitter[0])}
+    assert c["jitter"] == pytest.approx(3e-3)
+    z = np.array([0.4])
+    v = rng.standard_normal(5)
+    features = gp.features(jnp.asarray(z))
+    mean, variance = oracle.conditional(c, 0, z, np.linalg.cholesky(oracle.k_mm(c, 0)) @ v)
+    np.testing.assert_allclose(features.weights[0] @ v, mean, atol=1e-10)
+    np.testing.assert_allclose(features.variance[0], variance, atol=1e-10)
+    np.testing.assert_allclose(gp.kl(), oracle.kl_inducing(c), rtol=1e-10)
+
+
+def test_emissions_and_recognition_by_hand():
+    x = jnp.array([0.5, -1.0, 2.0])
+    np.testing.assert_array_equal(IdentityEmission(2)(x), [0.5, -1.0])
+    C, V, W, w = (np.random.default_rng(i).standard_normal(s) for i, s in enumerate(((2, 3), (2, 4), (4, 3), (4,))))
+    by_hand = C @ np.asarray(x) + V @ np.tanh(W @ np.asarray(x) + w)
+    ours = NonlinearEmission(*map(jnp.asarray, (C, V, W, w)))(x)
+    np.testing.assert_allclose(ours, by_hand, rtol=1e-12)
+    rng = np.random.default_rng(5)
+    W, w, V, c = (rng.standard_normal(s) for s in ((4, 6), (4,), (2, 4), (2,)))
+    network = RecognitionInitial(*map(jnp.asarray, (W, w, V, c, np.zeros(1), np.zeros((1, 1)))))
+    head = np.array([[0.1, 0.2, np.nan], [0.3, 0.4, 0.5]])
+    q = network.posterior(jnp.asarray(head))
+    out = V @ np.tanh(W @ np.nan_to_num(head).ravel() + w) + c
+    np.testing.assert_allclose(q.mean, out[:1], rtol=1e-12)
+    np.testing.assert_allclose(q.factor, [[oracle.softplus(out[1])]], rtol=1e-12)
 
 
 def silence_gp(ssm: SSM) -> SSM:

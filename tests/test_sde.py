@@ -110,8 +110,8 @@ def test_sde_theorem_and_lemma_as_the_paper_writes_them(resolution, delta_t):
 @pytest.mark.parametrize("delta_t", DELTA_T)
 def test_maps_invert_each_other(delta_t):
     component = random_component(np.random.default_rng(3), FAMILIES[3])
-    back = from_sde(to_sde(component, delta_t), rho=0.99)
-    for a, b in zip(jax.tree.leaves(component), jax.tree.leaves(back), strict=True):
+    back = from_sde(to_sde(component, delta_t))
+    for a, b in zip(jax.tree.leaves(component.dynamics()), jax.tree.leaves(back.dynamics()), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
     again = to_sde(back, delta_t)
     for a, b in zip(jax.tree.leaves(to_sde(component, delta_t)), jax.tree.leaves(again), strict=True):
@@ -131,7 +131,7 @@ def test_the_identity_mean_maps_too():
     )
     component = ssm.components[0]
     assert isinstance(component, Component)
-    back = from_sde(to_sde(component, 3.0), rho=None)
+    back = from_sde(to_sde(component, 3.0))
     x, v = jnp.array([0.2, -0.1]), jnp.ones((2, 5))
     for c in (component, back):
         dynamics = c.dynamics()
@@ -147,9 +147,19 @@ def test_error_in_the_mean_is_of_first_order_in_the_stride():
     family = Family(RBF, d=2, u=1, y=1, m=3, units=(1.0,))
     component = random_component(np.random.default_rng(4), family)
     component = eqx.tree_at(
-        lambda c: (c.transition.gp.kernel.raw_amplitude, c.transition.mean.B, c.transition.mean.b),
+        lambda c: (
+            c.transition.gp.kernel.raw_amplitude,
+            c.transition.mean.raw_contraction,
+            c.transition.mean.B,
+            c.transition.mean.b,
+        ),
         component,
-        (positive_inverse(jnp.asarray(1.0000001e-6)), jnp.zeros((2, 1)), jnp.zeros(2)),
+        (
+            positive_inverse(jnp.asarray(1.0000001e-6)),
+            jnp.array([[0.6, 0.3], [-0.3, 0.2]]),
+            jnp.zeros((2, 1)),
+            jnp.zeros(2),
+        ),
     )
     delta_t, samples = 0.01, 128
     sde = to_sde(component, 1.0).dynamics()

@@ -145,6 +145,27 @@ def test_marginal_is_exact_for_one_step():
     np.testing.assert_allclose(ours.variances, exact.variances, atol=1e-12)
 
 
+@pytest.mark.float64
+def test_marginal_with_given_noise_is_its_recursion():
+    """Several steps, three dimensions, uneven h: states against NumPy loops with S_M and `inv`."""
+    family = Family(RBF, d=3, u=1, y=1, m=5, units=(1.0,))
+    rng = np.random.default_rng(8)
+    component = random_component(rng, family)
+    x0, inputs, steps, epsilon = random_path(rng, family, 6)
+    noise = Noise(jnp.zeros(3), jnp.zeros((3, 5)), jnp.asarray(epsilon))
+    ours = Marginal().path(component.dynamics(), jnp.asarray(x0), jnp.asarray(inputs), jnp.asarray(steps), noise)
+    c, x = as_oracle(component), x0
+    for t in range(6):
+        z = np.concatenate([x, inputs[t]])
+        posterior = [oracle.unwhiten(c, d) for d in range(3)]
+        mean, variance = oracle.step(c, x, inputs[t], steps[t], [m for m, _ in posterior])
+        for d, (_, S_M) in enumerate(posterior):
+            gain = steps[t] * oracle.gram(c, [z], c["inducing"][d])[0] @ np.linalg.inv(oracle.k_mm(c, d))
+            variance[d] += gain @ S_M @ gain
+        x = mean + np.sqrt(variance) * epsilon[t]
+        np.testing.assert_allclose(ours.states[t], x, atol=1e-9)
+
+
 def nearly_constant_drift(dtype) -> Dynamics:
     """One very smooth, very uncertain function: every step of a trajectory moves the same unknown way."""
     family = Family(RBF, d=1, u=1, y=1, m=5, units=(1.0,))
@@ -154,12 +175,14 @@ def nearly_constant_drift(dtype) -> Dynamics:
             c.transition.gp.kernel.raw_lengthscales,
             c.transition.gp.posterior.mean,
             c.transition.gp.posterior.raw_factor,
+            c.transition.mean.raw_contraction,
         ),
         component,
         (
             positive_inverse(jnp.full((2,), 20.0, dtype)),
             jnp.zeros((1, 5), dtype),
             lower_triangular_inverse(jnp.eye(5, dtype=dtype)[None]),
+            jnp.full((1, 1), 10.0, dtype),
         ),
     )
     return component.dynamics()

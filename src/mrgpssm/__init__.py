@@ -1,6 +1,38 @@
 """Multi-resolution Gaussian process state-space models.
 
-Importing this package loads nothing heavy, touches no device and changes no global configuration.
+    from mrgpssm import MRGPSSM, Sequence
+
+Importing this package loads nothing heavy, touches no device and changes no global configuration: JAX comes with the
+first use of a name that needs it.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mrgpssm.data import Sequence
+    from mrgpssm.errors import ConfigError, DataError, FitError
+    from mrgpssm.estimator import MRGPSSM
+    from mrgpssm.forecast import Forecast
+
 __version__ = "0.1.0.dev0"
+__all__ = ["MRGPSSM", "ConfigError", "DataError", "FitError", "Forecast", "Sequence"]
+
+_HOMES = {
+    "MRGPSSM": "mrgpssm.estimator",
+    "Sequence": "mrgpssm.data",
+    "Forecast": "mrgpssm.forecast",
+    "ConfigError": "mrgpssm.errors",
+    "DataError": "mrgpssm.errors",
+    "FitError": "mrgpssm.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mrgpssm' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

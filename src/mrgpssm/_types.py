@@ -4,8 +4,10 @@ Axes, throughout: `t` steps, `d` latent dimensions, `u` inputs, `y` outputs, `m`
 """
 
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Key as _Key
 
 Scalar = Float[Array, ""]
 Key = PRNGKeyArray
+Keys = _Key[Array, "*f"]
 
-__all__ = ["Array", "Bool", "Float", "Int", "Key", "Scalar"]
+__all__ = ["Array", "Bool", "Float", "Int", "Key", "Keys", "Scalar"]

@@ -1,4 +1,8 @@
-"""The command line."""
+"""The command line. Heavy modules are imported by the commands that need them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -11,13 +15,64 @@ def root() -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Simulate a hand-set two-scale model freely and print its bands. Nothing is learned yet."""
-    from mrgpssm.handset import print_demo
+def demo(
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic data.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the figure and the record.")] = Path("demo-output"),
+    kind: Annotated[str, typer.Option("--set", help="M1 or M2: the sets with a fast and a slow component.")] = "M1",
+) -> None:
+    """Train five models on a two-scale system, let them run freely, and show which follow it."""
+    if kind not in ("M1", "M2"):
+        _refuse(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
+    from rich.console import Console
 
-    print_demo()
+    from mrgpssm.experiments.demo import run_demo
+    from mrgpssm.experiments.record import write_record
+
+    console = Console()
+    console.print(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
+    result = run_demo(kind, seed, lambda c: console.print(f"training {c.name} ..."), progress=True)
+    console.print(_demo_table(result))
+    correlations = ", ".join(f"{name} {value:.3f}" for name, value in result.correlations.items())
+    console.print(f"MR-GPSSM's RMSE is {result.ratio:.2f} of the best single-resolution model's.")
+    console.print(f"Correlation of learned with true components: {correlations}.")
+    write_record(out / "demo.json", result.record())
+    written = [out / "demo.json"]
+    try:
+        from mrgpssm.report.figures import demo_figure
+    except ImportError:
+        console.print("No figure: matplotlib is missing; install mrgpssm[plot].")
+    else:
+        demo_figure(result, out / "demo.png")
+        written.append(out / "demo.png")
+    console.print(f"Wrote {' and '.join(str(path) for path in written)}.", soft_wrap=True)
+
+
+def _demo_table(result):
+    from rich.table import Table
+
+    table = Table(title="Free run over a fresh recording")
+    table.add_column("model")
+    for column in ("RMSE", "fit %", "nLL", "50 % cover", "90 % cover", "seconds"):
+        table.add_column(column, justify="right")
+    for name, outcome in result.outcomes.items():
+        s = outcome.scores
+        cells = (f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", f"{100 * s['coverage_50']:.0f}",
+                 f"{100 * s['coverage_90']:.0f}", f"{outcome.seconds:.0f}")  # fmt: skip
+        table.add_row(name, *cells)
+    return table
+
+
+def _refuse(message: str) -> None:
+    typer.echo(f"mrgpssm: {message}", err=True)
+    raise typer.Exit(2)
 
 
 def main() -> None:
-    """Entry point of the `mrgpssm` command."""
-    app()
+    """Entry point of the `mrgpssm` command: user errors are one line and exit code 2."""
+    from mrgpssm.errors import ConfigError, DataError
+
+    try:
+        app()
+    except (ConfigError, DataError) as error:
+        typer.echo(f"mrgpssm: {error}", err=True)
+        sys.exit(2)

@@ -19,8 +19,8 @@ def positive(raw: Float[Array, "*s"]) -> Float[Array, "*s"]:
 
 
 def positive_inverse(value: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """The raw array that `positive` maps to `value` (> 1e-6)."""
-    excess = value - _FLOOR
+    """The raw array that `positive` maps to `value`; values at or below the floor of 1e-6 map to just above it."""
+    excess = jnp.maximum(value - _FLOOR, _FLOOR**2)
     return excess + jnp.log(-jnp.expm1(-excess))
 
 

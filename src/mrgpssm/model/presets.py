@@ -1,4 +1,7 @@
-"""Starting values: `stable` is what trains, `paper` is the paper's table (supplement E.1), kept for comparison."""
+"""Starting values: `stable` is what trains; `paper` is the paper's table (supplement E.1), kept for comparison.
+
+The table says nothing about q(x_0); both presets start it at N(0, 0.1²).
+"""
 
 from dataclasses import dataclass
 
@@ -30,6 +33,12 @@ class Preset:
     whitened: bool
     rho: float | None
     decay: float
+
+    def __post_init__(self):
+        if self.rho is not None and not 0 < 1 - self.decay < self.rho:
+            raise ValueError(
+                f"The mean starts at I + A = {1 - self.decay:g} I, which must be below rho = {self.rho:g}; raise decay."
+            )
 
 
 STABLE = Preset(

@@ -11,29 +11,28 @@ corollary); with μ_0, Q_0, C and Ω unchanged the lower bounds are equal too (s
 the paper does not have, follows the drift: A^Δ = A / τ, and so on.
 """
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 
 from mrgpssm._types import Array, Float, Scalar
-from mrgpssm.gp import AbstractKernel, SparseGP, WhitenedPosterior
-from mrgpssm.linalg import solve_lower
+from mrgpssm.gp import AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.model.emission import AbstractEmission
 from mrgpssm.model.initial import AbstractInitial
 from mrgpssm.model.ssm import AbstractComponent, Component
 from mrgpssm.model.transition import Dynamics, IdentityMean, StableMean, Transition
-from mrgpssm.params import contraction_inverse, lower_triangular_inverse, positive_inverse
+from mrgpssm.params import contraction_inverse, lower_triangular, lower_triangular_inverse, positive_inverse
 
 
 class SDEComponent(AbstractComponent):
     """A component by its continuous-time parameters, per second, with unwhitened q^Δ(f_M) = N(m_M, S_M).
 
-    `rate` is 1 / (R Δt), the interdomain scale between the drift f^Δ(x_j) and the inducing outputs f_M.
+    `rate` is 1 / (R Δt), the interdomain scale between the drift f^Δ(x_j) and the inducing outputs f_M. `rho` remembers
+    the bound on |I + A|₂ of the stable mean; None is the paper's identity mean.
     """
 
     kernel: AbstractKernel
     inducing: Float[Array, "d m z"]
-    m_M: Float[Array, "d m"]
-    S_M: Float[Array, "d m m"]
+    posterior: CentredPosterior
     rate: Scalar
     A: Float[Array, "d d"]
     B: Float[Array, "d u"]
@@ -41,23 +40,43 @@ class SDEComponent(AbstractComponent):
     Q: Float[Array, " d"]
     initial: AbstractInitial
     emission: AbstractEmission
+    rho: float | None = eqx.field(static=True)
+
+    @property
+    def inducing_shape(self) -> tuple[int, int]:
+        return self.posterior.mean.shape[0], self.posterior.mean.shape[1]
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return self.Q.dtype
+
+    @property
+    def m_M(self) -> Float[Array, "d m"]:
+        """Mean of q^Δ(f_M)."""
+        return self.posterior.mean
+
+    @property
+    def S_M(self) -> Float[Array, "d m m"]:
+        """Covariance of q^Δ(f_M)."""
+        factor = lower_triangular(self.posterior.raw_factor)
+        return factor @ factor.transpose(0, 2, 1)
 
     def dynamics(self) -> Dynamics:
         """p^Δ(x_{j+1} | x_j, f_M) of the paper's Eq. (15); step sizes are R Δt, in seconds."""
-        gp = SparseGP(self.kernel, self.inducing, _whiten(self)).condition(self.rate)
+        gp = SparseGP(self.kernel, self.inducing, self.posterior).condition(self.rate)
         return Dynamics(gp, self.A, self.B, self.b, self.Q)
 
 
 def to_sde(component: Component, time_unit: float) -> SDEComponent:
     """The corollaries' settings, from a component whose unit step lasts `time_unit` = R Δt seconds."""
     dynamics = component.dynamics()
-    sparse, gp = component.transition.gp, dynamics.gp
-    factor = gp.root @ gp.factor
+    mean, sparse, gp = component.transition.mean, component.transition.gp, dynamics.gp
     return SDEComponent(
         kernel=sparse.kernel,
         inducing=sparse.inducing,
-        m_M=jnp.einsum("dij,dj->di", gp.root, gp.mean),
-        S_M=factor @ factor.transpose(0, 2, 1),
+        posterior=CentredPosterior(
+            jnp.einsum("dij,dj->di", gp.root, gp.mean), lower_triangular_inverse(gp.root @ gp.factor)
+        ),
         rate=jnp.asarray(1 / time_unit, gp.mean.dtype),
         A=dynamics.A / time_unit,
         B=dynamics.B / time_unit,
@@ -65,30 +84,24 @@ def to_sde(component: Component, time_unit: float) -> SDEComponent:
         Q=dynamics.Q / time_unit,
         initial=component.initial,
         emission=component.emission,
+        rho=mean.rho if isinstance(mean, StableMean) else None,
     )
 
 
-def from_sde(sde: SDEComponent, rho: float | None) -> Component:
-    """The inverse map; `rho` bounds |I + A|₂ of the stable mean, None asks for the paper's identity mean.
+def from_sde(sde: SDEComponent) -> Component:
+    """The inverse map, with q(f_M) in whitened coordinates.
 
     The time unit is 1 / rate, where the two formulations share their inducing outputs.
     """
     time_unit = 1 / sde.rate
     d, u = sde.B.shape
-    if rho is None:
+    if sde.rho is None:
         mean = IdentityMean(d, u, str(sde.B.dtype))
     else:
-        W = (jnp.eye(d, dtype=sde.A.dtype) + time_unit * sde.A) / rho
-        mean = StableMean(contraction_inverse(W), time_unit * sde.B, time_unit * sde.b, rho)
-    gp = SparseGP(sde.kernel, sde.inducing, _whiten(sde))
+        W = (jnp.eye(d, dtype=sde.A.dtype) + time_unit * sde.A) / sde.rho
+        mean = StableMean(contraction_inverse(W), time_unit * sde.B, time_unit * sde.b, sde.rho)
+    gp = sde.dynamics().gp
+    posterior = WhitenedPosterior(gp.mean, lower_triangular_inverse(gp.factor))
     noise = positive_inverse(jnp.sqrt(time_unit * sde.Q))
-    return Component(transition=Transition(mean, gp, noise), initial=sde.initial, emission=sde.emission)
-
-
-def _whiten(sde: SDEComponent) -> WhitenedPosterior:
-    """q(v) with v = L⁻¹ f_M, from m_M and S_M."""
-    placeholder = WhitenedPosterior(sde.m_M, sde.S_M)
-    root = SparseGP(sde.kernel, sde.inducing, placeholder).condition().root
-    half = jax.vmap(solve_lower)(root, jnp.linalg.cholesky(sde.S_M))
-    mean = jax.vmap(solve_lower)(root, sde.m_M[:, :, None])[:, :, 0]
-    return WhitenedPosterior(mean, lower_triangular_inverse(half))
+    transition = Transition(mean, SparseGP(sde.kernel, sde.inducing, posterior), noise)
+    return Component(transition=transition, initial=sde.initial, emission=sde.emission)

@@ -22,6 +22,16 @@ class AbstractComponent(eqx.Module):
     initial: eqx.AbstractVar[AbstractInitial]
     emission: eqx.AbstractVar[AbstractEmission]
 
+    @property
+    @abc.abstractmethod
+    def inducing_shape(self) -> tuple[int, int]:
+        """Latent dimensions and inducing points, (D_l, M)."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> jnp.dtype:
+        """The floating-point type of the parameters."""
+
     @abc.abstractmethod
     def dynamics(self) -> Dynamics:
         """The factored transition."""
@@ -36,6 +46,15 @@ class Component(AbstractComponent):
     transition: Transition
     initial: AbstractInitial
     emission: AbstractEmission
+
+    @property
+    def inducing_shape(self) -> tuple[int, int]:
+        d, m, _ = self.transition.gp.inducing.shape
+        return d, m
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return self.transition.gp.inducing.dtype
 
     def dynamics(self) -> Dynamics:
         return self.transition.condition()

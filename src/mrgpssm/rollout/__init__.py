@@ -1,7 +1,7 @@
 """The three sampling schemes of q(x_t) (paper, supplement A) behind one interface."""
 
 from mrgpssm.rollout.analytic import Analytic, conditional_moments, inducing_given_path, prior_dynamics
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path, Rollout, draw_noise, draw_starts, rollout
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path, Rollout, draw_noise, draw_process, draw_starts, rollout
 from mrgpssm.rollout.full_mc import FullMC
 from mrgpssm.rollout.marginal import Marginal
 
@@ -18,6 +18,7 @@ __all__ = [
     "Rollout",
     "conditional_moments",
     "draw_noise",
+    "draw_process",
     "draw_starts",
     "inducing_given_path",
     "prior_dynamics",

@@ -58,7 +58,13 @@ def conditional_moments(
     states: Float[Array, "t d"],
 ) -> Path:
     """μ̂_t and Σ̂_t of q(x_t | x_{t-1}, ..., x_0) along a given path (the theorem itself)."""
-    return _along(dynamics, start, inputs, steps, states, lambda *drawn: drawn[-1])
+    return _along(dynamics, start, inputs, steps, states, _given)
+
+
+def _given(mean, variance, state):
+    """The next state is the given one, whatever its conditional says."""
+    del mean, variance
+    return state
 
 
 def prior_dynamics(dynamics: Dynamics) -> Dynamics:
@@ -123,7 +129,7 @@ def _condition(dynamics: Dynamics, history: History, x, forcing: Forcing, h: Sca
     """The new row ℓ of the factor and the conditional moments μ̂, Σ̂ of the next state."""
     local = dynamics.at(x, forcing)
     noise = dynamics.noise_variance(local, h)
-    spread = h * jnp.einsum("dij,di->dj", dynamics.gp.factor, local.weights)
+    spread = h * dynamics.gp.spread(local.weights)
     covariance = jnp.einsum("dtm,dm->dt", history.spreads, spread)
     row = jax.vmap(solve_lower)(history.factor, covariance[:, :, None])[:, :, 0]
     base = x + h * (local.drift + jnp.sum(local.weights * dynamics.gp.mean, axis=-1))

@@ -10,8 +10,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Key
-from mrgpssm.model import SSM, Dynamics
+from mrgpssm._types import Array, Float, Int, Key
+from mrgpssm.model import SSM, AbstractComponent, Dynamics
+
+_INITIAL, _INDUCING, _PROCESS = 10, 11, 12
 
 
 class Noise(eqx.Module):
@@ -55,16 +57,30 @@ class Rollout(eqx.Module):
 def draw_noise(ssm: SSM, windows: int, samples: int, length: int, *, key: Key) -> tuple[Noise, ...]:
     """Noise for every component, independent over components, windows, samples, steps and dimensions."""
 
-    def draw(index: int, d: int, m: int, dtype: jnp.dtype) -> Noise:
-        initial, inducing, process = jax.random.split(jax.random.fold_in(key, index), 3)
+    def draw(component: AbstractComponent, key: Key) -> Noise:
+        (d, m), dtype = component.inducing_shape, component.dtype
+        initial, inducing, process = (jax.random.fold_in(key, stream) for stream in (_INITIAL, _INDUCING, _PROCESS))
         return Noise(
             jax.random.normal(initial, (windows, samples, d), dtype),
             jax.random.normal(inducing, (windows, samples, d, m), dtype),
             jax.random.normal(process, (windows, samples, length, d), dtype),
         )
 
-    means = [dynamics.gp.mean for dynamics in eqx.filter_eval_shape(ssm.dynamics)]  # shapes, nothing is computed
-    return tuple(draw(index, mean.shape[0], mean.shape[1], mean.dtype) for index, mean in enumerate(means))
+    return tuple(draw(c, jax.random.fold_in(key, index)) for index, c in enumerate(ssm.components))
+
+
+def draw_process(
+    key: Key, first: Int[Array, ""], length: int, shape: tuple[int, int], dtype: jnp.dtype
+) -> Float[Array, "s t d"]:
+    """Process noise of steps first, ..., first + length - 1 for `shape` = (samples, d), keyed by the absolute step.
+
+    A run cut into chunks anywhere therefore sees the same noise.
+    """
+    root = jax.random.fold_in(key, _PROCESS)
+    draws = jax.vmap(lambda t: jax.random.normal(jax.random.fold_in(root, t), shape, dtype))(
+        first + jnp.arange(length, dtype=first.dtype)
+    )
+    return draws.transpose(1, 0, 2)
 
 
 def draw_starts(ssm: SSM, heads: Float[Array, "n h c"], noise: tuple[Noise, ...]) -> tuple[Float[Array, "n s _"], ...]:

@@ -28,8 +28,7 @@ class Marginal(AbstractScheme):
             forcing, h, epsilon = now
             local = dynamics.at(x, forcing)
             mean = x + h * (local.drift + jnp.sum(local.weights * gp.mean, axis=-1))
-            spread = jnp.einsum("dij,di->dj", gp.factor, local.weights)
-            variance = dynamics.noise_variance(local, h) + h**2 * jnp.sum(spread**2, axis=-1)
+            variance = dynamics.noise_variance(local, h) + h**2 * jnp.sum(gp.spread(local.weights) ** 2, axis=-1)
             x_next = mean + jnp.sqrt(variance) * epsilon
             return x_next, Path(x_next, mean, variance)
 

@@ -1,0 +1,109 @@
+"""One recording: inputs and outputs at common times."""
+
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mrgpssm.errors import DataError
+
+Names = SequenceOf[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """Inputs (T, D_u) and outputs (T, D_y) of one recording.
+
+    Row i holds the input u_i that acts from time i to the next, and the output y_i measured at time i. Missing outputs
+    are NaN; missing inputs are an error. Time is either even, `dt` apart, or given per row in `time` (increasing).
+    """
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+    dt: float = 1.0
+    time: np.ndarray | None = None
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+    units: dict[str, str] = field(default_factory=dict)
+    name: str = "sequence"
+
+    def __post_init__(self):
+        inputs, outputs = (_matrix(getattr(self, k), k, self.name) for k in ("inputs", "outputs"))
+        if len(inputs) != len(outputs):
+            raise DataError(
+                f"{self.name}: inputs have {len(inputs)} rows and outputs {len(outputs)}; give both one row per time."
+            )
+        if len(inputs) < 2:
+            raise DataError(f"{self.name}: a sequence needs at least 2 rows; got {len(inputs)}.")
+        _set(self, "inputs", inputs)
+        _set(self, "outputs", outputs)
+        _set(self, "input_names", _names(self.input_names, "u", inputs.shape[1], "inputs", self.name))
+        _set(self, "output_names", _names(self.output_names, "y", outputs.shape[1], "outputs", self.name))
+        _finite(inputs, self.input_names, self.name)
+        if np.isinf(outputs).any():
+            row, column = np.argwhere(np.isinf(outputs))[0]
+            raise DataError(
+                f"{self.name}: output {self.output_names[column]!r} is infinite in row {row}; "
+                "mark missing outputs as NaN."
+            )
+        if not (np.isfinite(self.dt) and self.dt > 0):
+            raise DataError(f"{self.name}: dt must be a positive number of seconds; got {self.dt}.")
+        if self.time is not None:
+            _set(self, "time", _checked_time(self.time, len(inputs), self.name))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def clock(self) -> np.ndarray:
+        """(T,) times since the first row, in units of dt: 0, 1, 2, ... where sampling is even."""
+        if self.time is None:
+            return np.arange(len(self), dtype=float)
+        return (self.time - self.time[0]) / self.dt
+
+
+def _set(sequence: Sequence, name: str, value: object) -> None:
+    object.__setattr__(sequence, name, value)
+
+
+def _matrix(values, kind: str, name: str) -> np.ndarray:
+    try:
+        array = np.array(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name}: {kind} must be numbers; got {type(values).__name__} ({error}).") from None
+    if array.ndim != 2:
+        hint = "reshape a single column with [:, None]" if array.ndim == 1 else "give rows of times and columns"
+        raise DataError(f"{name}: {kind} must have shape (T, D); got {array.shape}; {hint}.")
+    array.flags.writeable = False
+    return array
+
+
+def _names(names: Names, prefix: str, count: int, kind: str, name: str) -> tuple[str, ...]:
+    if not names:
+        return tuple(f"{prefix}{i + 1}" for i in range(count))
+    if len(names) != count:
+        raise DataError(f"{name}: {len(names)} names for {count} {kind}: {', '.join(names)}.")
+    if len(set(names)) != count:
+        raise DataError(f"{name}: the names of the {kind} repeat: {', '.join(names)}.")
+    return tuple(str(n) for n in names)
+
+
+def _finite(inputs: np.ndarray, names: Names, name: str) -> None:
+    bad = ~np.isfinite(inputs)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"{name}: input {names[column]!r} is not finite in row {row} ({int(bad.sum())} such values); "
+            "fill or cut missing inputs before fitting."
+        )
+
+
+def _checked_time(time, rows: int, name: str) -> np.ndarray:
+    array = np.array(time, dtype=float)
+    if array.shape != (rows,):
+        raise DataError(f"{name}: time must have shape ({rows},), one value per row; got {array.shape}.")
+    steps = np.diff(array)
+    if not (np.isfinite(array).all() and (steps > 0).all()):
+        row = int(np.argmax(~(steps > 0))) + 1
+        raise DataError(f"{name}: time must increase; it does not at row {row}. Sort the rows, or drop duplicates.")
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,13 @@
+"""What goes wrong for a user, as one sentence each: what, where, and what to do."""
+
+
+class DataError(ValueError):
+    """The data cannot be used as given."""
+
+
+class ConfigError(ValueError):
+    """An argument has a value that makes no sense."""
+
+
+class FitError(RuntimeError):
+    """Training could not go on; the message names component, cycle and step."""

@@ -1,0 +1,1 @@
+"""Experiments: each runs from a config, and returns what a record holds."""

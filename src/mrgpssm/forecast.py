@@ -1,0 +1,50 @@
+"""What a simulation returns, in the data's own units."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+LEVELS = (0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Mean, deviation and quantiles of the outputs (T, D_y), and what each component contributes.
+
+    `std` and quantiles are those of a measurement: they include observation noise. `components` holds the mean
+    contribution of each component; together with `offset` they add up to `mean`. `samples`, where asked for, is
+    (S, T, D_y), without observation noise.
+    """
+
+    time: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: dict[float, np.ndarray]
+    components: dict[str, np.ndarray]
+    offset: np.ndarray
+    output_names: tuple[str, ...]
+    units: dict[str, str]
+    samples: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def quantile(self, level: float) -> np.ndarray:
+        """(T, D_y) quantile of the outputs; one of the levels that were streamed."""
+        if level not in self.quantiles:
+            known = ", ".join(f"{q:g}" for q in sorted(self.quantiles))
+            raise ValueError(f"Quantile {level:g} was not kept; kept are {known}. Ask simulate(..., quantiles=(...)).")
+        return self.quantiles[level]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per time: mean, std, quantiles and components of every output, columns named `output.statistic`."""
+        columns: dict[str, np.ndarray] = {}
+        for index, name in enumerate(self.output_names):
+            columns[f"{name}.mean"] = self.mean[:, index]
+            columns[f"{name}.std"] = self.std[:, index]
+            for level, values in sorted(self.quantiles.items()):
+                columns[f"{name}.q{level:g}"] = values[:, index]
+            for part, values in self.components.items():
+                columns[f"{name}.{part}"] = values[:, index]
+        return pd.DataFrame(columns, index=pd.Index(self.time, name="time"))

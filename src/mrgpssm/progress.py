@@ -1,0 +1,70 @@
+"""Showing people how training goes: a live bar on a terminal, plain lines elsewhere, nothing when asked."""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mrgpssm.training import Progress as Report
+
+_LINE_SECONDS = 10.0
+
+
+@contextmanager
+def reporter(show: bool, resolutions: tuple[int, ...], label: str = "fit"):
+    """A callback for `fit_fleet`."""
+    if not show:
+        yield _silent
+    elif sys.stderr.isatty():
+        with _bar(label) as bar:
+            yield _live(bar, resolutions)
+    else:
+        yield _lines(resolutions, label)
+
+
+def _silent(report: Report) -> None:
+    del report
+
+
+def describe(report: Report, resolutions: tuple[int, ...]) -> str:
+    """Component, cycle, bound and window RMSE of the best member, in one line."""
+    place = f"cycle {report.cycle + 1}, R={resolutions[report.component]}"
+    if not np.isfinite(report.bound).any():
+        return f"{place}, no finite step"
+    best = int(np.nanargmax(report.bound))
+    skipped = f", {int(report.skipped.sum())} skipped" if report.skipped.sum() else ""
+    return f"{place}, bound {report.bound[best]:.0f}, window RMSE {report.rmse[best]:.3f}{skipped}"
+
+
+def _bar(label: str) -> Progress:
+    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeRemainingColumn())
+    return Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+
+
+def _live(bar: Progress, resolutions: tuple[int, ...]) -> Callable[[Report], None]:
+    task = bar.add_task("compiling", total=None)
+
+    def show(report: Report) -> None:
+        bar.update(task, total=report.total, completed=report.done, description=describe(report, resolutions))
+
+    return show
+
+
+def _lines(resolutions: tuple[int, ...], label: str) -> Callable[[Report], None]:
+    start = last = time.monotonic()
+
+    def show(report: Report) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _LINE_SECONDS and report.done < report.total:
+            return
+        last = now
+        left = (now - start) * (report.total - report.done) / report.done
+        line = f"{label}: {100 * report.done / report.total:3.0f}%, {describe(report, resolutions)}, {left:.0f} s left"
+        print(line, file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,1 @@
+"""What people look at. Nothing here computes; matplotlib comes with the extra `plot`."""

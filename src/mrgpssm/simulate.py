@@ -1,0 +1,181 @@
+"""Free run: a fitted model simulated for as long as inputs are given, in chunks of constant memory.
+
+Full Monte Carlo over all components: every sample draws its own v and x_0 per component once and keeps them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm._types import Array, Float, Int, Key
+from mrgpssm.model import SSM, Component
+from mrgpssm.rollout import FullMC, Noise, draw_process
+
+_START, _PROCESS, _WARMUP = 0, 1, 2
+
+
+class Particles(eqx.Module):
+    """One component's samples: where they stand and the noise behind each sample's v."""
+
+    states: Float[Array, "s d"]
+    inducing: Float[Array, "s d m"]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A chunk of a free run: rows of the series and every component's output samples (S, C, D_y), without noise."""
+
+    rows: np.ndarray
+    parts: tuple[np.ndarray, ...]
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Σ_l g_l(x^(l)) per sample."""
+        return np.sum(self.parts, axis=0)
+
+
+def start_particles(ssm: SSM[Component], samples: int, head: Float[Array, "h c"], *, key: Key) -> tuple[Particles, ...]:
+    """x_0 ~ q(x_0) and v ~ q(v) of every component and sample."""
+
+    def start(component: Component, key: Key) -> Particles:
+        (d, m), dtype = component.inducing_shape, component.dtype
+        key_x, key_v = jax.random.split(key)
+        q = component.initial.posterior(head)
+        states = jax.vmap(q.sample)(jax.random.normal(key_x, (samples, d), dtype))
+        return Particles(states, jax.random.normal(key_v, (samples, d, m), dtype))
+
+    root = jax.random.fold_in(key, _START)
+    return tuple(start(c, jax.random.fold_in(root, i)) for i, c in enumerate(ssm.components))
+
+
+@eqx.filter_jit
+def _advance(
+    component: Component,
+    here: Particles,
+    inputs: Float[Array, "t u"],
+    steps: Float[Array, " t"],
+    first: Int[Array, ""],
+    every: int,
+    key: Key,
+) -> tuple[Particles, Float[Array, "s c y"]]:
+    """Walk one chunk; outputs are those of its first row and every `every`-th one after it."""
+    dynamics = component.dynamics()
+    s, d = here.states.shape
+    process = draw_process(key, first, steps.shape[0], (s, d), steps.dtype)
+
+    def sample(start, inducing, process):
+        return FullMC().path(dynamics, start, inputs, steps, Noise(start, inducing, process)).states
+
+    states = jax.vmap(sample)(here.states, here.inducing, process)
+    current = jnp.concatenate([here.states[:, None], states[:, :-1]], axis=1)[:, ::every]
+    return Particles(states[:, -1], here.inducing), jax.vmap(jax.vmap(component.emission))(current)
+
+
+def free_run(
+    ssm: SSM[Component],
+    particles: tuple[Particles, ...],
+    inputs: np.ndarray,
+    clock: np.ndarray,
+    *,
+    stride: int,
+    chunk: int,
+    key: Key,
+) -> Iterator[Draws]:
+    """Output samples of rows 0, stride, 2 stride, ..., chunk by chunk.
+
+    A component takes steps of at most its own time unit: where the stride is longer, it takes several between outputs.
+    """
+    rows = np.arange(0, len(inputs), stride)
+    count = min(chunk, len(rows))
+    root = jax.random.fold_in(key, _PROCESS)
+    for first in range(0, len(rows), count):
+        chosen = rows[first : first + count]
+        padded = np.concatenate([chosen, chosen[-1] + stride * np.arange(1, count - len(chosen) + 1)])
+        moved, parts = [], []
+        for index, component in enumerate(ssm.components):
+            unit = ssm.time_units[index]
+            step_inputs, steps, every = _fine(inputs, clock, padded, stride, unit)
+            arrays = (jnp.asarray(step_inputs, component.dtype), jnp.asarray(steps, component.dtype))
+            start = jnp.asarray(first * every, jnp.int32)
+            here, outputs = _advance(
+                component, particles[index], *arrays, start, every, jax.random.fold_in(root, index)
+            )
+            moved.append(here)
+            parts.append(np.asarray(outputs[:, : len(chosen)]))
+        particles = tuple(moved)
+        yield Draws(chosen, tuple(parts))
+
+
+def _fine(
+    inputs: np.ndarray, clock: np.ndarray, rows: np.ndarray, stride: int, unit: float
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Inputs and step sizes between output rows, with sub-steps where the stride exceeds the time unit."""
+    every = int(np.ceil(stride / unit))
+    within = (np.arange(every) * stride) // every
+    fine = (rows[:, None] + within[None, :]).ravel()
+    ends = np.append(fine[1:], rows[-1] + stride)
+    last = len(clock) - 1
+    known, following = np.minimum(fine, last), np.minimum(ends, last)
+    gaps = clock[following] - clock[known]
+    overrun = ends - following  # rows past the end of the data count one raw sample each
+    return inputs[known], np.maximum(gaps + overrun, 1e-6) / unit, every
+
+
+@eqx.filter_jit
+def assimilate(
+    ssm: SSM[Component],
+    particles: tuple[Particles, ...],
+    inputs: Float[Array, "t u"],
+    outputs: Float[Array, "t y"],
+    gaps: Float[Array, " t"],
+    *,
+    key: Key,
+) -> tuple[Particles, ...]:
+    """Warm-up: an ensemble Kalman filter moves all components' states towards measured outputs (Evensen, 1994).
+
+    Each row, x_s += K (y + e_s - g(x_s)) with e_s ~ N(0, Ω) and K = Cov(x, g) (Cov(g, g) + Ω)⁻¹ over the samples; then
+    every sample takes its step with its own v. Rows without outputs, or outputs that are NaN, only step. The result
+    stands one step after the last row.
+    """
+    dynamics = ssm.dynamics()
+    draws = tuple(jax.vmap(d.gp.inducing_outputs)(p.inducing) for d, p in zip(dynamics, particles, strict=True))
+    variance = ssm.observation_variance()
+
+    def row(states, now):
+        u, y, gap, key = now
+        key_y, key_x = jax.random.split(key)
+        states = _analyse(ssm, states, y, variance, key_y)
+        moved = []
+        for index, d in enumerate(dynamics):
+            h, forcing = gap / ssm.time_units[index], d.forcing(u)
+            mean, spread = jax.vmap(lambda x, v, d=d, f=forcing, h=h: d.transition(x, f, h, v))(
+                states[index], draws[index]
+            )
+            noise = jax.random.normal(jax.random.fold_in(key_x, index), mean.shape, mean.dtype)
+            moved.append(mean + jnp.sqrt(spread) * noise)
+        return tuple(moved), None
+
+    keys = jax.random.split(jax.random.fold_in(key, _WARMUP), inputs.shape[0])
+    states, _ = jax.lax.scan(row, tuple(p.states for p in particles), (inputs, outputs, gaps, keys))
+    return tuple(Particles(x, p.inducing) for x, p in zip(states, particles, strict=True))
+
+
+def _analyse(ssm: SSM, states, y: Float[Array, " y"], variance: Float[Array, " y"], key: Key):
+    """The ensemble Kalman update of one row."""
+    sizes = [x.shape[1] for x in states]
+    joint = jnp.concatenate(states, axis=1)
+    predicted = jax.vmap(ssm.emit)(states)
+    observed = ~jnp.isnan(y)
+    count = joint.shape[0] - 1
+    deviation = (predicted - jnp.mean(predicted, axis=0, keepdims=True)) * observed.astype(y.dtype)[None, :]
+    cross = (joint - jnp.mean(joint, axis=0, keepdims=True)).T @ deviation / count
+    gain = jnp.linalg.solve(deviation.T @ deviation / count + jnp.diag(variance), cross.T).T
+    noise = jnp.sqrt(variance)[None, :] * jax.random.normal(key, predicted.shape, predicted.dtype)
+    innovation = jnp.where(observed[None, :], jnp.where(observed, y, 0.0)[None, :] + noise - predicted, 0.0)
+    updated = joint + innovation @ gain.T
+    edges = np.cumsum(sizes)[:-1].tolist()
+    return tuple(jnp.split(updated, edges, axis=1))

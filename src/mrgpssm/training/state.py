@@ -1,0 +1,74 @@
+"""State is what the next step needs; info is what people read."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import optax
+
+from mrgpssm._types import Array, Bool, Float, Int, Keys, Scalar
+from mrgpssm.model import SSM, Component
+
+
+class Task(eqx.Module):
+    """What sets one member of a fleet apart, beside its parameters.
+
+    A member learns the output columns `columns`, from the sequences where `training` is true, in units of its own: the
+    shared series is shifted and scaled once more, so that members of different folds see data scaled on their own.
+    """
+
+    key: Keys
+    columns: Int[Array, "*f y"]
+    training: Bool[Array, "*f k"]
+    input_shift: Float[Array, "*f u"]
+    input_scale: Float[Array, "*f u"]
+    output_shift: Float[Array, "*f y"]
+    output_scale: Float[Array, "*f y"]
+
+
+class Cache(eqx.Module):
+    """One component simulated over all data at stride 1: its mean output, and mean and deviation of its state."""
+
+    outputs: Float[Array, "*f rows y"]
+    states: Float[Array, "*f rows d"]
+    spreads: Float[Array, "*f rows d"]
+
+
+class Health(eqx.Module):
+    """Updates skipped because a gradient was not finite: in all, in a row, and the factor on the learning rate."""
+
+    skipped: Int[Array, "*f"]
+    streak: Int[Array, "*f"]
+    backoff: Float[Array, "*f"]
+
+
+class Learner(eqx.Module):
+    """What a gradient step of one component changes."""
+
+    component: Component
+    raw_observation_noise: Float[Array, "*f y"]
+    optimiser: optax.OptState
+    health: Health
+
+
+class FitState(eqx.Module):
+    """Everything a training run needs to go on."""
+
+    ssm: SSM[Component]
+    optimisers: tuple[optax.OptState, ...]
+    caches: tuple[Cache, ...]
+    health: Health
+
+
+class FitInfo(eqx.Module):
+    """One gradient step, as reported: bound, its terms, window RMSE, gradient norm, and whether it was taken."""
+
+    bound: Scalar
+    likelihood: Scalar
+    kl: Scalar
+    rmse: Scalar
+    gradient_norm: Scalar
+    taken: Bool[Array, ""]
+
+
+def healthy(dtype: jnp.dtype) -> Health:
+    """No step skipped yet."""
+    return Health(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32), jnp.ones((), dtype))

@@ -1,0 +1,194 @@
+"""Simulating over whole series, chunk by chunk: caches for backfitting, and the bound that ranks restarts.
+
+Every sequence is simulated at stride 1 from its first row with one draw of v per sample (paper, Alg. 1 and 2).
+A chunk is one compiled program; sequences that have ended run on idly and write nothing.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from mrgpssm._types import Array, Float, Int, Key, Keys, Scalar
+from mrgpssm.data import Series
+from mrgpssm.elbo import log_likelihood
+from mrgpssm.model import SSM, Component
+from mrgpssm.rollout import FullMC, Noise, draw_process
+from mrgpssm.training.state import Cache, Task
+from mrgpssm.training.step import member_inputs, member_outputs
+
+
+class Walk(eqx.Module):
+    """Where all sequences' samples stand: states of row t, and the noise behind each sample's v."""
+
+    states: Float[Array, "*f k s d"]
+    inducing: Float[Array, "*f k s d m"]
+
+
+def begin(component: Component, heads: Float[Array, "k h c"], samples: int, key: Key) -> Walk:
+    """x_0 ~ q(x_0) and the noise of v for every sequence and sample."""
+    (d, m), dtype = component.inducing_shape, component.dtype
+    key_start, key_v = jax.random.split(key)
+    noise = jax.random.normal(key_start, (heads.shape[0], samples, d), dtype)
+    q = jax.vmap(component.initial.posterior)(heads)
+    states = jax.vmap(lambda q, e: jax.vmap(q.sample)(e))(q, noise)
+    return Walk(states, jax.random.normal(key_v, (heads.shape[0], samples, d, m), dtype))
+
+
+def rows_of(series: Series, first: Int[Array, ""], count: int) -> Int[Array, "k c"]:
+    """Flat indices of rows first, ..., first + count - 1 of every sequence; one past the end where it has ended."""
+    local = first + jnp.arange(count, dtype=first.dtype)[None, :]
+    rows = series.offsets[:, None] + local
+    return jnp.where(local < series.lengths[:, None], rows, series.clock.shape[0])
+
+
+def walk(
+    component: Component,
+    unit: Float[Array, ""],
+    series: Series,
+    task: Task,
+    here: Walk,
+    first: Int[Array, ""],
+    count: int,
+    key: Key,
+) -> tuple[Walk, Float[Array, "k s c d"]]:
+    """Take every sequence `count` rows further; returns the states *of* those rows, x_first first."""
+    rows = jnp.minimum(rows_of(series, first, count), series.clock.shape[0] - 1)
+    following = jnp.minimum(rows + 1, series.clock.shape[0] - 1)
+    gaps = series.clock[following] - series.clock[rows]
+    steps = jnp.where(gaps > 0, gaps, 1.0) / unit  # after a sequence's last row anything will do
+    inputs = member_inputs(task, series.inputs[rows])
+    dynamics = component.dynamics()
+    k, s, d = here.states.shape
+    process = draw_process(key, first, count, (k * s, d), steps.dtype).reshape(k, s, count, d)
+
+    def sequence(start, inputs, steps, inducing, process):
+        def sample(start, inducing, process):
+            return FullMC().path(dynamics, start, inputs, steps, Noise(start, inducing, process)).states
+
+        return jax.vmap(sample)(start, inducing, process)
+
+    states = jax.vmap(sequence)(here.states, inputs, steps, here.inducing, process)
+    current = jnp.concatenate([here.states[:, :, None], states[:, :, :-1]], axis=2)
+    return Walk(states[:, :, -1], here.inducing), current
+
+
+def _write(component: Component, unit, series: Series, task: Task, here: Walk, cache: Cache, first, count: int, key):
+    """One chunk of a cache: means over samples of outputs and states, and the states' deviations."""
+    here, states = walk(component, unit, series, task, here, first, count, key)
+    outputs = jax.vmap(jax.vmap(jax.vmap(component.emission)))(states)
+    rows = rows_of(series, first, count)
+
+    def put(store, values):
+        return store.at[rows].set(values, mode="drop")
+
+    cache = Cache(
+        put(cache.outputs, jnp.mean(outputs, axis=1)),
+        put(cache.states, jnp.mean(states, axis=1)),
+        put(cache.spreads, jnp.std(states, axis=1)),
+    )
+    return here, cache
+
+
+def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[Walk, ...], first, count: int, key):
+    """One chunk of E log p(y | x) with all components together."""
+    moved, parts = [], []
+    for index, (component, w) in enumerate(zip(ssm.components, here, strict=True)):
+        w, states = walk(component, units[index], series, task, w, first, count, jax.random.fold_in(key, index))
+        moved.append(w)
+        parts.append(jax.vmap(jax.vmap(jax.vmap(component.emission)))(states))
+    predictions = sum(parts[1:], start=parts[0])
+    rows = rows_of(series, first, count)
+    known = (rows < series.clock.shape[0]) & task.training[:, None]
+    measured = member_outputs(task, series.outputs[jnp.minimum(rows, series.clock.shape[0] - 1)])
+    measured = jnp.where(known[:, :, None], measured, jnp.nan)
+    return tuple(moved), log_likelihood(measured, predictions, ssm.observation_variance())
+
+
+_begin = eqx.filter_jit(eqx.filter_vmap(begin, in_axes=(eqx.if_array(0), 0, None, 0)))
+_write_fleet = eqx.filter_jit(
+    eqx.filter_vmap(_write, in_axes=(eqx.if_array(0), None, None, eqx.if_array(0), 0, 0, None, None, 0)), donate="none"
+)
+_score_fleet = eqx.filter_jit(
+    eqx.filter_vmap(_score, in_axes=(eqx.if_array(0), None, None, eqx.if_array(0), 0, None, None, 0))
+)
+
+
+def heads_of(series: Series, task: Task, head: int) -> Float[Array, "k h c"]:
+    """The first rows of every sequence, inputs and outputs side by side."""
+    rows = jnp.minimum(rows_of(series, jnp.zeros((), jnp.int32), head), series.clock.shape[0] - 1)
+    inputs, outputs = member_inputs(task, series.inputs[rows]), member_outputs(task, series.outputs[rows])
+    return jnp.concatenate([inputs, outputs], axis=-1)
+
+
+_heads_fleet = eqx.filter_jit(eqx.filter_vmap(heads_of, in_axes=(None, eqx.if_array(0), None)))
+
+
+def _chunks(longest: int, chunk: int) -> tuple[int, int]:
+    """Length and number of equal chunks that cover the longest sequence."""
+    count = min(chunk, longest)
+    return count, -(-longest // count)
+
+
+def sweep(
+    component: Component,
+    resolution: int,
+    series: Series,
+    tasks: Task,
+    cache: Cache,
+    *,
+    samples: int,
+    head: int,
+    chunk: int,
+    longest: int,
+    keys: Keys,
+) -> Cache:
+    """Simulate one component of every member over all data at stride 1 and cache what backfitting needs."""
+    unit = jnp.asarray(resolution, series.clock.dtype)
+    count, chunks = _chunks(longest, chunk)
+    here = _begin(component, _heads_fleet(series, tasks, head), samples, keys)
+    for index in range(chunks):
+        first = jnp.asarray(index * count, jnp.int32)
+        here, cache = _write_fleet(component, unit, series, tasks, here, cache, first, count, keys)
+    return cache
+
+
+def series_bound(
+    ssm: SSM[Component],
+    resolutions: tuple[int, ...],
+    series: Series,
+    tasks: Task,
+    *,
+    samples: int,
+    head: int,
+    chunk: int,
+    longest: int,
+    keys: Keys,
+    notify: Callable[[], None] = lambda: None,
+) -> Float[Array, " f"]:
+    """The lower bound of every member on its whole training series at stride 1 (paper, Eq. 14), on equal noise.
+
+    Restarts of one task get equal keys, hence equal noise: their bounds differ by what they learned, not by luck.
+    """
+    units = tuple(jnp.asarray(r, series.clock.dtype) for r in resolutions)
+    count, chunks = _chunks(longest, chunk)
+    heads = _heads_fleet(series, tasks, head)
+    fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
+    here = tuple(_begin(c, heads, samples, fold(keys, index)) for index, c in enumerate(ssm.components))
+    total = _divergences(ssm, heads)
+    for index in range(chunks):
+        first = jnp.asarray(index * count, jnp.int32)
+        here, likelihood = _score_fleet(ssm, units, series, tasks, here, first, count, keys)
+        total = total + likelihood
+        notify()
+    return total
+
+
+@eqx.filter_jit
+@eqx.filter_vmap(in_axes=(eqx.if_array(0), 0))
+def _divergences(ssm: SSM[Component], heads: Float[Array, "k h c"]) -> Scalar:
+    """- KL(q(x_0) || p(x_0)) - KL(q(f_M) || p(f_M))."""
+    initial = jnp.stack([jnp.mean(jax.vmap(c.initial.kl)(heads)) for c in ssm.components])
+    inducing = jnp.stack([d.gp.kl() for d in ssm.dynamics()])
+    return -jnp.sum(initial) - jnp.sum(inducing)

@@ -1,0 +1,280 @@
+"""Training: steps, schedules, residuals, sweeps, fleets, faults."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mrgpssm.data import Scaling, Sequence, flatten
+from mrgpssm.errors import FitError
+from mrgpssm.model import PAPER, STABLE, init_ssm
+from mrgpssm.simulate import Particles, free_run
+from mrgpssm.training import Task, TrainingSettings, backfit
+from mrgpssm.training.backfit import partial_output
+from mrgpssm.training.state import Cache
+from mrgpssm.training.step import Phase, _gather, learning_rate, member_outputs, trainable
+from mrgpssm.training.sweep import Walk, begin, heads_of, series_bound, sweep, walk
+
+DTYPE = jnp.zeros(()).dtype
+TINY = TrainingSettings(samples=3, windows=4, window=6, buffer=2, cycles=2, steps=10, chunk=5, sweep_chunk=64)
+
+
+def recordings(rows=(300, 220), seed=0):
+    """A first-order lag driven by noise, several outputs."""
+    made = []
+    for index, n in enumerate(rows):
+        rng = np.random.default_rng([seed, index])
+        u = np.repeat(rng.uniform(-1, 1, (n // 10 + 1, 1)), 10, axis=0)[:n]
+        x = np.zeros(n)
+        for t in range(1, n):
+            x[t] = x[t - 1] + 0.2 * (np.tanh(2 * u[t - 1, 0]) - x[t - 1])
+        outputs = np.stack([x, 3 - 2 * x], axis=1) + 0.02 * rng.standard_normal((n, 2))
+        made.append(Sequence(u, outputs))
+    return made
+
+
+def problem(members, resolutions=(3, 1), preset=STABLE, seed=0, inducing=5):
+    data = recordings()
+    series = flatten(data, Scaling.fit(data), DTYPE)
+    keys = jax.random.split(jax.random.key(seed), members)
+    tasks = Task(
+        key=keys,
+        columns=jnp.asarray(np.arange(members)[:, None] % 2, jnp.int32),
+        training=jnp.ones((members, 2), bool),
+        input_shift=jnp.zeros((members, 1), DTYPE),
+        input_scale=jnp.ones((members, 1), DTYPE),
+        output_shift=jnp.zeros((members, 1), DTYPE),
+        output_scale=jnp.ones((members, 1), DTYPE),
+    )
+
+    def init(key):
+        return init_ssm(
+            preset, resolutions, latent_dim=2, input_dim=1, output_dim=1, inducing=inducing, key=key, dtype=DTYPE
+        )
+
+    return series, tasks, eqx.filter_vmap(init)(keys)
+
+
+def fit_fleet(settings, series, tasks, ssm, resolutions):
+    return backfit.fit_fleet(settings, series, tasks, ssm, resolutions, lambda progress: None)
+
+
+def member(tree, index):
+    return jax.tree.map(lambda x: x[index], tree)
+
+
+def test_windows_compare_each_state_with_the_output_one_stride_later():
+    """u of row i drives the state from i to i + R; targets are the residual of the *other* components."""
+    series, tasks, _ = problem(1)
+    task = member(tasks, 0)
+    rows = series.clock.shape[0]
+    others = jnp.asarray(np.random.default_rng(0).standard_normal((rows, 1)), DTYPE)
+    cache = Cache(jnp.full((rows, 1), 99.0, DTYPE), jnp.zeros((rows, 2), DTYPE), jnp.zeros((rows, 2), DTYPE))
+    phase = Phase(jnp.asarray(3, jnp.int32), others, cache, jnp.asarray(True), jnp.ones((), DTYPE))
+    windows, first, at_start, total = _gather(TINY, series, task, phase, jax.random.key(1))
+    assert windows.inputs.shape == (4, 8, 1)
+    for n in range(4):
+        for j in range(8):
+            here, there = int(first[n]) + 3 * j, int(first[n]) + 3 * (j + 1)
+            assert windows.inputs[n, j, 0] == series.inputs[here, 0]
+            np.testing.assert_allclose(windows.outputs[n, j], series.outputs[there, :1] - others[there], rtol=1e-6)
+    np.testing.assert_allclose(windows.strides, 1.0, rtol=1e-6)
+    assert float(total) == pytest.approx(520 / 3, rel=1e-6)
+    assert bool(at_start[0])
+    assert int(first[0]) in (0, 300)
+
+
+def test_a_residual_never_includes_its_own_component():
+    caches = tuple(
+        Cache(jnp.full((1, 4, 1), v), jnp.zeros((1, 4, 2)), jnp.zeros((1, 4, 2))) for v in (1.0, 10.0, 100.0)
+    )
+    assert [float(partial_output(caches, i)[0, 0, 0]) for i in range(3)] == [110.0, 101.0, 11.0]
+
+
+def test_learning_rate_follows_the_paper():
+    rates = [float(learning_rate(TINY, jnp.asarray(k), DTYPE)) for k in (0, 9, 10, 25)]
+    np.testing.assert_allclose(rates, [0.05, 0.05, 0.05 * 0.99, 0.05 * 0.99**2], rtol=1e-5)
+    settings = TrainingSettings(cycles=5, anneal=0.1)
+    np.testing.assert_allclose([settings.pace(c) for c in (0, 2, 4)], [1, 0.1**0.5, 0.1])
+    assert TrainingSettings(cycles=1).pace(0) == 1
+
+
+def test_everything_trains_but_the_prior_of_the_initial_state():
+    _, _, ssm = problem(1)
+    mask = trainable(ssm.components[0])
+    still = [path for path, on in jax.tree_util.tree_leaves_with_path(mask) if not on]
+    assert len(still) == 2
+    assert all("prior" in jax.tree_util.keystr(path) for path in still)
+
+
+def test_members_see_their_own_columns_units_and_sequences():
+    series, tasks, _ = problem(2)
+    task = eqx.tree_at(
+        lambda t: (t.output_shift, t.output_scale),
+        member(tasks, 1),
+        (jnp.ones((1,), DTYPE), jnp.full((1,), 2.0, DTYPE)),
+    )
+    np.testing.assert_allclose(member_outputs(task, series.outputs), (series.outputs[:, 1:] - 1) / 2, rtol=1e-6)
+    only_second = eqx.tree_at(lambda t: t.training, tasks, jnp.asarray([[False, True]] * 2))
+    phase = Phase(jnp.asarray(1, jnp.int32), jnp.zeros((520, 1), DTYPE), Cache(jnp.zeros((520, 1), DTYPE), jnp.zeros((520, 2), DTYPE), jnp.zeros((520, 2), DTYPE)), jnp.asarray(False), jnp.ones((), DTYPE))  # fmt: skip
+    _, first, _, total = _gather(TINY, series, member(only_second, 0), phase, jax.random.key(0))
+    assert np.all(np.asarray(first) >= 300)
+    assert float(total) == 220.0
+
+
+def test_training_lowers_the_error_and_reports_it():
+    series, tasks, ssm = problem(2)
+    settings = TrainingSettings(
+        samples=5, windows=8, window=12, buffer=4, cycles=6, steps=20, chunk=10, sweep_chunk=100
+    )
+    fit = fit_fleet(settings, series, tasks, ssm, (3, 1))
+    assert [p.done for p in fit.history][-1] == fit.history[-1].total == 240
+    assert np.all(fit.history[-1].rmse < 0.5 * fit.history[0].rmse)
+    explained = sum(cache.outputs for cache in fit.state.caches)
+    error = np.asarray(series.outputs).T - np.asarray(explained)[:, :, 0]
+    assert np.all(np.sqrt(np.mean(error**2, axis=1)) < 0.5)
+    assert np.all(fit.alive)
+    assert fit.bounds.shape == (2,)
+
+
+@pytest.mark.float64
+def test_a_fleet_gives_each_member_what_it_gets_alone():
+    """Parameters after 20 steps, to 1e-5 (they agree far better)."""
+    settings = TrainingSettings(samples=3, windows=4, window=6, buffer=2, cycles=1, steps=10, chunk=5, sweep_chunk=64)
+    series, tasks, ssm = problem(4)
+    together = fit_fleet(settings, series, tasks, ssm, (3, 1))
+    for index in range(4):
+        one = slice(index, index + 1)
+        alone = fit_fleet(
+            settings,
+            series,
+            jax.tree.map(lambda x, s=one: x[s], tasks),
+            jax.tree.map(lambda x, s=one: x[s], ssm),
+            (3, 1),
+        )
+        for a, b in zip(jax.tree.leaves(together.state.ssm), jax.tree.leaves(alone.state.ssm), strict=True):
+            np.testing.assert_allclose(a[index], b[0], atol=1e-5)
+            np.testing.assert_allclose(a[index], b[0], atol=1e-9)
+
+
+def test_ten_cycles_compile_once_per_component_shape(monkeypatch):
+    """Two components of one shape at two resolutions share one program, and cycles never compile again."""
+    counts = {"step": 0, "walk": 0}
+    original_step, original_walk = backfit.step, walk
+
+    def counted_step(*args):
+        counts["step"] += 1
+        return original_step(*args)
+
+    def counted_walk(*args):
+        counts["walk"] += 1
+        return original_walk(*args)
+
+    monkeypatch.setattr(backfit, "step", counted_step)
+    monkeypatch.setattr("mrgpssm.training.sweep.walk", counted_walk)
+    settings = TrainingSettings(samples=2, windows=3, window=5, buffer=1, cycles=10, steps=2, chunk=2, sweep_chunk=173)
+    series, tasks, ssm = problem(1, inducing=4)
+    fit_fleet(settings, series, tasks, ssm, (4, 1))
+    assert counts == {"step": 1, "walk": 3}  # one sweep program, and the two components of the final bound
+
+
+def test_a_sweep_is_the_mean_of_a_free_run_and_does_not_depend_on_chunks():
+    series, tasks, ssm = problem(1)
+    component, task, key = ssm.components[0], member(tasks, 0), jax.random.split(jax.random.key(5), 1)
+    rows = series.clock.shape[0]
+    blank = Cache(jnp.zeros((1, rows, 1), DTYPE), jnp.zeros((1, rows, 2), DTYPE), jnp.zeros((1, rows, 2), DTYPE))
+    options = {"samples": 4, "head": 0, "longest": 300, "keys": key}
+    whole = sweep(component, 3, series, tasks, blank, chunk=300, **options)
+    for chunk in (7, 64):
+        pieces = sweep(component, 3, series, tasks, blank, chunk=chunk, **options)
+        for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(pieces), strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-5)
+    one = member(component, 0)
+    here = begin(one, heads_of(series, task, 0), 4, key[0])
+    assert isinstance(here, Walk)
+    np.testing.assert_allclose(whole.states[0, 0], here.states[0].mean(0), atol=1e-6)
+    np.testing.assert_allclose(whole.states[0, 300], here.states[1].mean(0), atol=1e-6)
+    assert not np.any(np.all(np.asarray(whole.states[0]) == 0, axis=1))
+
+
+@pytest.mark.float64
+def test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series():
+    """Against the likelihood of the simulated paths, and the divergences, computed directly."""
+    series, tasks, ssm = problem(1)
+    keys = jax.random.split(jax.random.key(7), 1)
+    options = {"samples": 3, "head": 0, "longest": 300, "keys": keys}
+    ours = series_bound(ssm, (3, 1), series, tasks, chunk=50, **options)
+    again = series_bound(ssm, (3, 1), series, tasks, chunk=300, **options)
+    np.testing.assert_allclose(ours, again, rtol=1e-9)
+    one, task = member(ssm, 0), member(tasks, 0)
+    predictions = np.zeros((2, 3, 300))
+    for index, (component, unit) in enumerate(zip(one.components, (3.0, 1.0), strict=True)):
+        key = jax.random.fold_in(keys[0], index)
+        here = begin(component, heads_of(series, task, 0), 3, key)
+        _, states = walk(component, jnp.asarray(unit), series, task, here, jnp.asarray(0, jnp.int32), 300, key)
+        predictions = predictions + np.asarray(states)[..., 0]
+    omega = float(one.observation_variance()[0])
+    likelihood = 0.0
+    for k, (start, length) in enumerate(((0, 300), (300, 220))):
+        y = np.asarray(series.outputs)[start : start + length, 0]
+        errors = y[None] - predictions[k, :, :length]
+        likelihood += np.sum(np.mean(-0.5 * errors**2 / omega - 0.5 * np.log(2 * np.pi * omega), axis=0))
+    kl = sum(float(c.initial.kl(jnp.zeros((0, 2)))) + float(c.dynamics().gp.kl()) for c in one.components)
+    np.testing.assert_allclose(ours[0], likelihood - kl, rtol=1e-9)
+
+
+def test_free_run_does_not_depend_on_chunks():
+    _, _, ssm = problem(1)
+    one = member(ssm, 0)
+    inputs, clock = np.random.default_rng(0).standard_normal((50, 1)), np.arange(50.0)
+    particles = tuple(Particles(jnp.zeros((4, 2), DTYPE), jnp.ones((4, 2, 5), DTYPE)) for _ in one.components)
+
+    def run(chunk):
+        parts = free_run(one, particles, inputs, clock, stride=2, chunk=chunk, key=jax.random.key(0))
+        return np.concatenate([d.outputs for d in parts], axis=1)
+
+    np.testing.assert_allclose(run(7), run(25), atol=1e-5)
+    assert run(7).shape == (4, 25, 1)
+
+
+def poisoned(ssm, part):
+    """Parameters whose every gradient is NaN."""
+    where = lambda s: s.components[part].transition.raw_process_noise  # noqa: E731
+    return eqx.tree_at(where, ssm, jnp.full_like(where(ssm), jnp.nan))
+
+
+def test_failing_steps_are_skipped_counted_and_then_stop_with_the_place():
+    series, tasks, ssm = problem(2)
+    settings = TrainingSettings(samples=2, windows=3, window=5, buffer=1, cycles=1, steps=30, chunk=10, patience=15)
+    with pytest.raises(FitError, match=r"component 2, cycle 1, step 20") as caught:
+        fit_fleet(settings, series, tasks, poisoned(ssm, 1), (3, 1))
+    assert "\n" not in str(caught.value)
+
+
+def test_one_broken_member_does_not_stop_the_others():
+    series, tasks, ssm = problem(2)
+    where = lambda s: s.components[0].transition.raw_process_noise  # noqa: E731
+    broken = eqx.tree_at(where, ssm, where(ssm).at[0].set(jnp.nan))
+    settings = TrainingSettings(samples=2, windows=3, window=5, buffer=1, cycles=1, steps=20, chunk=10, patience=15)
+    fit = fit_fleet(settings, series, tasks, broken, (3, 1))
+    np.testing.assert_array_equal(fit.alive, [False, True])
+    assert fit.bounds[0] == -np.inf
+    assert np.isfinite(fit.bounds[1])
+    np.testing.assert_array_equal(fit.state.health.skipped, [20, 0])
+
+
+@pytest.mark.parametrize(("preset", "rate"), [(STABLE, 0.05), (PAPER, 0.5)], ids=["stable", "paper, wild rate"])
+def test_a_thousand_random_starts_never_end_in_a_silent_nan(preset, rate):
+    """50 steps each, one fleet: finite parameters, or counted skips and a dead member."""
+    settings = TrainingSettings(
+        samples=2, windows=2, window=5, buffer=1, cycles=1, steps=25, chunk=25, learning_rate=rate, sweep_chunk=300
+    )
+    series, tasks, ssm = problem(1000, preset=preset, inducing=4)
+    fit = fit_fleet(settings, series, tasks, ssm, (3, 1))
+    finite = np.all(
+        [np.isfinite(np.asarray(x)).reshape(1000, -1).all(1) for x in jax.tree.leaves(fit.state.ssm)], axis=0
+    )
+    assert finite.all()
+    assert np.isfinite(fit.bounds[fit.alive]).all()
+    assert fit.alive.sum() > 900
