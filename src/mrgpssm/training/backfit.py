@@ -101,61 +101,80 @@ def fit_fleet(
     `tasks` and `ssm` have a leading fleet axis. A single component trains all its steps under one learning-rate
     schedule; several reset it in every cycle.
     """
-    rows, longest = series.clock.shape[0], int(jnp.max(series.lengths))
+    rows, longest, parts = series.clock.shape[0], int(jnp.max(series.lengths)), len(resolutions)
+    walks = {"samples": settings.samples, "head": settings.head, "chunk": settings.sweep_chunk, "longest": longest}
     state = eqx.filter_vmap(lambda s: init_state(settings, s, rows))(ssm)
-    history: list[Progress] = []
-    alive = np.ones(tasks.columns.shape[0], bool)
-    parts = len(resolutions)
-    total = settings.cycles * parts * settings.steps
+    journal = _Journal(settings, parts, tasks.columns.shape[0], report)
     for cycle in range(settings.cycles):
         for part, resolution in enumerate(resolutions):
-            learner = Learner(
-                state.ssm.components[part], state.ssm.raw_observation_noise, state.optimisers[part], state.health
-            )
-            phase = Phase(
-                jnp.asarray(resolution, jnp.int32),
-                partial_output(state.caches, part),
-                state.caches[part],
-                jnp.asarray(settings.window_start == "cache" and cycle > 0),
-                jnp.asarray(settings.pace(cycle), series.clock.dtype),
-            )
-            for chunk in range(0, settings.steps, settings.chunk):
-                first = chunk + (cycle * settings.steps if parts == 1 else 0)
-                serial = (cycle * parts + part) * settings.steps + chunk
-                counters = (jnp.asarray(first, jnp.int32), jnp.asarray(serial, jnp.int32))
-                learner, info = _fleet_steps(settings, series, tasks, phase, learner, *counters)
-                progress = _summarise(
-                    info, learner, part, cycle, chunk + settings.chunk, serial + settings.chunk, total
-                )
-                history.append(progress)
-                report(progress)
-                alive = _survivors(settings, alive, learner, progress)
-            cache = sweep(
-                learner.component,
-                resolution,
-                series,
-                tasks,
-                state.caches[part],
-                samples=settings.samples,
-                head=settings.head,
-                chunk=settings.sweep_chunk,
-                longest=longest,
-                keys=_fold(_fold(tasks.key, _SWEEP), cycle * parts + part),
-            )
+            learner = _train(settings, series, tasks, state, part, resolution, cycle, journal)
+            keys = _fold(_fold(tasks.key, _SWEEP), cycle * parts + part)
+            cache = sweep(learner.component, resolution, series, tasks, state.caches[part], keys=keys, **walks)
             state = _replace(state, part, learner, cache)
-            alive = _finite_caches(alive, cache, part, cycle)
-    bounds = series_bound(
-        state.ssm,
-        resolutions,
-        series,
-        tasks,
-        samples=settings.samples,
-        head=settings.head,
-        chunk=settings.sweep_chunk,
-        longest=longest,
-        keys=_equal_keys(tasks),
+            journal.check_cache(cache, part, cycle)
+    bounds = series_bound(state.ssm, resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
+    alive = journal.alive
+    return FleetFit(state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, journal.history)
+
+
+def _train(
+    settings: TrainingSettings,
+    series: Series,
+    tasks: Task,
+    state: FitState,
+    part: int,
+    resolution: int,
+    cycle: int,
+    journal: "_Journal",
+) -> Learner:
+    """The steps of one component in one cycle (paper, Alg. 3), chunk by chunk."""
+    learner = Learner(state.ssm.components[part], state.ssm.raw_observation_noise, state.optimisers[part], state.health)
+    phase = Phase(
+        jnp.asarray(resolution, jnp.int32),
+        partial_output(state.caches, part),
+        state.caches[part],
+        jnp.asarray(settings.window_start == "cache" and cycle > 0),
+        jnp.asarray(settings.pace(cycle), series.clock.dtype),
     )
-    return FleetFit(state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, history)
+    for chunk in range(0, settings.steps, settings.chunk):
+        first = chunk + (cycle * settings.steps if journal.parts == 1 else 0)
+        serial = (cycle * journal.parts + part) * settings.steps + chunk
+        counters = (jnp.asarray(first, jnp.int32), jnp.asarray(serial, jnp.int32))
+        learner, info = _fleet_steps(settings, series, tasks, phase, learner, *counters)
+        journal.note(info, learner, part, cycle, chunk + settings.chunk, serial + settings.chunk)
+    return learner
+
+
+class _Journal:
+    """What the host knows of a run: its history, and which members are still alive."""
+
+    def __init__(self, settings: TrainingSettings, parts: int, members: int, report: Callable[[Progress], None]):
+        self.settings, self.parts, self.report = settings, parts, report
+        self.history: list[Progress] = []
+        self.alive = np.ones(members, bool)
+
+    def note(self, info: FitInfo, learner: Learner, part: int, cycle: int, at: int, done: int) -> None:
+        """Keep and report a chunk of steps; members whose steps keep failing are given up."""
+        total = self.settings.cycles * self.parts * self.settings.steps
+        progress = _summarise(info, learner, part, cycle, at, done, total)
+        self.history.append(progress)
+        self.report(progress)
+        self.alive &= np.asarray(learner.health.streak) < self.settings.patience
+        if not self.alive.any():
+            raise FitError(
+                f"Training stopped: {self.settings.patience} steps in a row were not finite for every restart, in "
+                f"component {part + 1}, cycle {cycle + 1}, step {at}. "
+                'Lower learning_rate, or use preset="stable" and precision="float64".'
+            )
+
+    def check_cache(self, cache: Cache, part: int, cycle: int) -> None:
+        """Members whose simulation over the training data is not finite are given up, too."""
+        self.alive &= np.asarray(jnp.all(jnp.isfinite(cache.outputs), axis=(1, 2)))
+        if not self.alive.any():
+            raise FitError(
+                f"Training stopped: simulating component {part + 1} over the training data after cycle {cycle + 1} "
+                'gave values that are not finite. Lower learning_rate, or use preset="stable".'
+            )
 
 
 def _replace(state: FitState, part: int, learner: Learner, cache: Cache) -> FitState:
@@ -186,26 +205,3 @@ def _summarise(info: FitInfo, learner: Learner, part: int, cycle: int, at: int, 
 
     skipped = np.asarray(learner.health.skipped)
     return Progress(part, cycle, at, mean(info.bound), mean(info.rmse), skipped, done, total)
-
-
-def _survivors(settings: TrainingSettings, alive: np.ndarray, learner: Learner, progress: Progress) -> np.ndarray:
-    """Members whose steps keep failing are given up; when none is left, training stops with the place."""
-    failed = np.asarray(learner.health.streak) >= settings.patience
-    alive = alive & ~failed
-    if not alive.any():
-        raise FitError(
-            f"Training stopped: {settings.patience} steps in a row were not finite for every restart, in component "
-            f"{progress.component + 1}, cycle {progress.cycle + 1}, step {progress.step}. "
-            'Lower learning_rate, or use preset="stable" and precision="float64".'
-        )
-    return alive
-
-
-def _finite_caches(alive: np.ndarray, cache: Cache, part: int, cycle: int) -> np.ndarray:
-    finite = np.asarray(jnp.all(jnp.isfinite(cache.outputs), axis=(1, 2)))
-    if not (alive & finite).any():
-        raise FitError(
-            f"Training stopped: simulating component {part + 1} over the training data after cycle {cycle + 1} gave "
-            'values that are not finite. Lower learning_rate, or use preset="stable".'
-        )
-    return alive & finite

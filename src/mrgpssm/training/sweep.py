@@ -4,8 +4,6 @@ Every sequence is simulated at stride 1 from its first row with one draw of v pe
 A chunk is one compiled program; sequences that have ended run on idly and write nothing.
 """
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -165,7 +163,6 @@ def series_bound(
     chunk: int,
     longest: int,
     keys: Keys,
-    notify: Callable[[], None] = lambda: None,
 ) -> Float[Array, " f"]:
     """The lower bound of every member on its whole training series at stride 1 (paper, Eq. 14), on equal noise.
 
@@ -181,7 +178,6 @@ def series_bound(
         first = jnp.asarray(index * count, jnp.int32)
         here, likelihood = _score_fleet(ssm, units, series, tasks, here, first, count, keys)
         total = total + likelihood
-        notify()
     return total
 
 
