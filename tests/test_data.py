@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from mrgpssm.data import Scaling, Sequence, draw_windows, flatten, window_counts
@@ -70,6 +71,16 @@ def test_sequences_do_not_share_memory_with_the_caller():
     assert s.inputs[0, 0] == 0
     with pytest.raises(ValueError, match="read-only"):
         s.inputs[0] = 1
+
+
+def test_tables_become_sequences_by_column_name():
+    table = pd.DataFrame({"y": [1.0, 2.0, np.nan], "a": [3, 4, 5], "b": [0.0, 0.1, 0.2]})
+    made = Sequence.from_dataframe(table, inputs=["b", "a"], outputs=["y"], dt=0.5)
+    np.testing.assert_array_equal(made.inputs, [[0.0, 3.0], [0.1, 4.0], [0.2, 5.0]])
+    assert made.input_names == ("b", "a")
+    assert np.isnan(made.outputs[2, 0])
+    with pytest.raises(DataError, match="input column 'c' is missing; the table has y, a, b"):
+        Sequence.from_dataframe(table, inputs=["c"], outputs=["y"])
 
 
 @pytest.mark.parametrize("kind", SETS)

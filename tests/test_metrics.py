@@ -1,10 +1,13 @@
 """Metrics against closed forms and brute force."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from mrgpssm import metrics
+from mrgpssm.forecast import Forecast
 
 pytestmark = pytest.mark.once
 
@@ -75,3 +78,22 @@ def test_missing_values_count_nowhere():
     measured = np.array([[np.nan], [0.0]])
     assert metrics.coverage(measured, np.array([[-1.0], [-1.0]]), np.array([[1.0], [1.0]]))[0] == 1.0
     assert np.isnan(metrics.pit(measured, np.zeros((3, 2, 1)), np.ones(1))[0, 0])
+
+
+def test_forecasts_become_datasets_where_xarray_is():
+    run = Forecast(
+        np.arange(3.0),
+        np.zeros((3, 1)),
+        np.ones((3, 1)),
+        {0.5: np.zeros((3, 1))},
+        {"a": np.ones((3, 1))},
+        np.zeros(1),
+        ("y",),
+        {},
+    )
+    if find_spec("xarray") is None:
+        with pytest.raises(ImportError, match=r"install mrgpssm\[interop\]"):
+            run.to_xarray()
+        return
+    data = run.to_xarray()
+    assert float(data["components"].sel(component="a", output="y").sum()) == 3.0

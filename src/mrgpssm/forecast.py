@@ -1,6 +1,8 @@
 """What a simulation returns, in the data's own units."""
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,3 +50,21 @@ class Forecast:
             for part, values in self.components.items():
                 columns[f"{name}.{part}"] = values[:, index]
         return pd.DataFrame(columns, index=pd.Index(self.time, name="time"))
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset over time, output, quantile and component (extra `interop`)."""
+        try:
+            xarray = import_module("xarray")
+        except ImportError:
+            raise ImportError("to_xarray needs xarray; install mrgpssm[interop].") from None
+        levels, parts = sorted(self.quantiles), list(self.components)
+        both = ("time", "output")
+        return xarray.Dataset(
+            {
+                "mean": (both, self.mean),
+                "std": (both, self.std),
+                "quantiles": (("quantile", *both), np.stack([self.quantiles[q] for q in levels])),
+                "components": (("component", *both), np.stack([self.components[p] for p in parts])),
+            },
+            coords={"time": self.time, "output": list(self.output_names), "quantile": levels, "component": parts},
+        )

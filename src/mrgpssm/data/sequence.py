@@ -4,6 +4,7 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 from mrgpssm.errors import DataError
 
@@ -50,6 +51,19 @@ class Sequence:
             raise DataError(f"{self.name}: dt must be a positive number of seconds; got {self.dt}.")
         if self.time is not None:
             _set(self, "time", _checked_time(self.time, len(inputs), self.name))
+
+    @classmethod
+    def from_dataframe(
+        cls, table: pd.DataFrame, inputs: Names, outputs: Names, dt: float = 1.0, name: str = "table"
+    ) -> "Sequence":
+        """Columns of a DataFrame by name; its rows are `dt` apart."""
+        for kind, names in (("input", inputs), ("output", outputs)):
+            missing = [column for column in names if column not in table.columns]
+            if missing:
+                have = ", ".join(map(str, table.columns))
+                raise DataError(f"{name}: {kind} column {missing[0]!r} is missing; the table has {have}.")
+        u, y = (table[list(names)].to_numpy() for names in (inputs, outputs))
+        return cls(u, y, dt, None, tuple(inputs), tuple(outputs), {}, name)
 
     def __len__(self) -> int:
         return len(self.inputs)
