@@ -21,7 +21,7 @@ from mrgpssm.experiments.record import write_record
 
 INPUTS = ("speed", "load", "lambda", "ignition")
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
-PAPER = {"preset": "paper", "window_start": "initial", "anneal": 1.0}
+PAPER = {"preset": "paper", "window_start": "initial", "order": "given", "anneal": 1.0}
 RUNS = {
     "MR-GPSSM R=[30,5,1]": (OUTPUTS, {"resolutions": (30, 5, 1)}),
     "GPSSM R=1": (("NOx", "Temp"), {"resolutions": (1,), "latent_dim": 6}),

@@ -323,6 +323,7 @@ BAD = [
     (fit_with(preset="papr"), ConfigError, "preset must be one of stable, paper; got 'papr'"),
     (fit_with(precision="float16"), ConfigError, "precision must be one of float32, float64"),
     (fit_with(window_start="zero"), ConfigError, "window_start must be one of"),
+    (fit_with(order="random"), ConfigError, "order must be one of fast-first, given; got 'random'"),
     (fit_with(seed=-1), ConfigError, "seed"),
     (fit_with(joint=True, latent_dim=1, data=lag(columns=2)), ConfigError, "latent_dim must be at least 2"),
     (fit_with(resolutions=(40,)), DataError, r"needs 601 rows at resolution 40; the longest sequence has 400. Lower it to 26"),

@@ -20,7 +20,7 @@ from mrgpssm.model.presets import init_recognition
 from mrgpssm.options import check_options, check_simulation
 from mrgpssm.progress import reporter
 from mrgpssm.simulate import Draws, Particles, assimilate, free_run, start_particles
-from mrgpssm.training import FleetFit, Task, TrainingSettings, fit_fleet
+from mrgpssm.training import FleetFit, Plan, Task, TrainingSettings, begin, fit_fleet
 
 _CHUNK = 1000
 _HEAD = 20
@@ -31,9 +31,10 @@ class MRGPSSM:
     """A probabilistic simulator learned at several time resolutions (Longi et al., 2022).
 
     One resolution is a GPSSM, several equal ones an MC-GPSSM, several different ones an MR-GPSSM. Each output has a
-    model of its own, trained side by side, unless `joint`. Defaults are the paper's (supplement E.1) but for three
-    things: the `stable` preset, windows that start from cached states, and a learning rate that falls over the cycles
-    to `anneal` times its value. The paper's own training is `preset="paper", window_start="initial", anneal=1.0`.
+    model of its own, trained side by side, unless `joint`. Defaults are the paper's (supplement E.1) but for four
+    things: the `stable` preset, windows that start from cached states, fast components trained before slow ones, and a
+    learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
+    `preset="paper", window_start="initial", order="given", anneal=1.0`.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class MRGPSSM:
         preset: Literal["stable", "paper"] = "stable",
         precision: Literal["float32", "float64"] = "float32",
         window_start: Literal["cache", "initial", "recognition"] = "cache",
+        order: Literal["fast-first", "given"] = "fast-first",
         joint: bool = False,
         seed: int = 0,
     ):
@@ -71,6 +73,7 @@ class MRGPSSM:
         self.preset = preset
         self.precision = precision
         self.window_start = window_start
+        self.order: Literal["fast-first", "given"] = order
         self.joint = joint
         self.seed = seed
 
@@ -100,12 +103,13 @@ class MRGPSSM:
         resolutions = tuple(int(r) for r in self.resolutions)
         settings = self._settings()
         check_lengths(training, resolutions, settings.window_steps)
-        with _precision(self.precision):
+        with floating_point(self.precision):
             scaling = Scaling.fit(training)
             series = flatten(training, scaling, jnp.dtype(self.precision))
             tasks, ssm = self._members(len(training), training[0], resolutions)
             with reporter(progress, resolutions) as report:
-                fitted = fit_fleet(settings, series, tasks, ssm, resolutions, report)
+                plan = Plan(settings, series, tasks, resolutions)
+                fitted = fit_fleet(plan, begin(plan, ssm), report)
         self._keep(fitted, scaling, training[0])
         self.validation_scores_ = None if held_out is None else self.score(held_out)
         return self
@@ -204,7 +208,7 @@ class MRGPSSM:
         """Per model and chunk: its output columns, noise deviation, draws, and draws with observation noise added."""
         inputs, clock = self.scaling_.inputs(sequence.inputs), sequence.clock()
         for number, (columns, ssm) in enumerate(self.models_):
-            with _precision(self.precision):
+            with floating_point(self.precision):
                 key = jax.random.fold_in(jax.random.key(seed), number)
                 noise_sd = np.sqrt(np.asarray(ssm.observation_variance(), float))
                 particles = self._start(ssm, columns, inputs, warmup, samples, key)
@@ -241,6 +245,7 @@ class MRGPSSM:
             learning_rate=self.learning_rate,
             anneal=self.anneal,
             window_start="cache" if self.window_start == "cache" else "initial",
+            order=self.order,
             head=self._head(),
             chunk=chunk,
         )
@@ -341,7 +346,7 @@ def _warmup_sequence(warmup, model: MRGPSSM) -> Sequence:
 
 
 @contextmanager
-def _precision(precision: str):
+def floating_point(precision: str):
     """Our floating-point rules, only while the estimator computes: 64 bits on request, no TF32 in products."""
     with jax.enable_x64(precision == "float64"), jax.default_matmul_precision("highest"):
         yield

@@ -15,6 +15,7 @@ _CHOICES = {
     "preset": tuple(PRESETS),
     "precision": ("float32", "float64"),
     "window_start": ("cache", "initial", "recognition"),
+    "order": ("fast-first", "given"),
 }
 
 

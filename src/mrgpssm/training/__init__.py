@@ -1,7 +1,19 @@
 """Training: pure steps, sweeps, backfitting over a fleet, and the choice among restarts."""
 
-from mrgpssm.training.backfit import FleetFit, Progress, fit_fleet
+from mrgpssm.training.backfit import FleetFit, Plan, Snapshot, begin, fit_fleet
+from mrgpssm.training.journal import Progress
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import FitInfo, FitState, Task
 
-__all__ = ["FitInfo", "FitState", "FleetFit", "Progress", "Task", "TrainingSettings", "fit_fleet"]
+__all__ = [
+    "FitInfo",
+    "FitState",
+    "FleetFit",
+    "Plan",
+    "Progress",
+    "Snapshot",
+    "Task",
+    "TrainingSettings",
+    "begin",
+    "fit_fleet",
+]

@@ -1,7 +1,7 @@
 """Backfitting over a fleet (paper, Alg. 1): one compiled program per component shape trains all members."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
@@ -10,8 +10,8 @@ import numpy as np
 
 from mrgpssm._types import Array, Float, Int
 from mrgpssm.data import Series
-from mrgpssm.errors import FitError
 from mrgpssm.model import SSM, Component
+from mrgpssm.training.journal import Journal, Progress
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
 from mrgpssm.training.step import Phase, init_optimiser, step
@@ -21,17 +21,32 @@ _STEP, _SWEEP, _SELECT = 20, 21, 22
 
 
 @dataclass(frozen=True)
-class Progress:
-    """One report to people: where training stands and how the last chunk of steps went, per member."""
+class Plan:
+    """What a training run is given: settings, data, members, and the resolution of every component."""
 
-    component: int
-    cycle: int
+    settings: TrainingSettings
+    series: Series
+    tasks: Task
+    resolutions: tuple[int, ...]
+
+    @property
+    def turns(self) -> int:
+        """How often a component is trained and cached: cycles x components."""
+        return self.settings.cycles * len(self.resolutions)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where a run stands between two chunks of steps: all it needs to go on, bit for bit.
+
+    `turn` counts components trained and cached so far, `step` the steps of the one under way.
+    """
+
+    state: FitState
+    turn: int
     step: int
-    bound: np.ndarray
-    rmse: np.ndarray
-    skipped: np.ndarray
-    done: int
-    total: int
+    alive: np.ndarray
+    history: tuple[Progress, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,7 @@ class FleetFit:
     state: FitState
     bounds: np.ndarray
     alive: np.ndarray
-    history: list[Progress]
+    history: tuple[Progress, ...]
 
 
 def init_state(settings: TrainingSettings, ssm: SSM[Component], rows: int) -> FitState:
@@ -88,102 +103,81 @@ _AXES = (None, None, eqx.if_array(0), Phase(None, 0, 0, None, None), eqx.if_arra
 _fleet_steps = eqx.filter_jit(eqx.filter_vmap(_steps, in_axes=_AXES))
 
 
+def begin(plan: Plan, ssm: SSM[Component]) -> Snapshot:
+    """The snapshot before the first step; `ssm` has a leading fleet axis."""
+    rows = plan.series.clock.shape[0]
+    state = eqx.filter_vmap(lambda s: init_state(plan.settings, s, rows))(ssm)
+    return Snapshot(state, 0, 0, np.ones(plan.tasks.columns.shape[0], bool), ())
+
+
 def fit_fleet(
-    settings: TrainingSettings,
-    series: Series,
-    tasks: Task,
-    ssm: SSM[Component],
-    resolutions: tuple[int, ...],
+    plan: Plan,
+    start: Snapshot,
     report: Callable[[Progress], None],
+    keep: Callable[[Snapshot], None] = lambda _: None,
 ) -> FleetFit:
     """Train every member: cycles x components x steps, each component on the residual of the others, then cached.
 
-    `tasks` and `ssm` have a leading fleet axis. A single component trains all its steps under one learning-rate
-    schedule; several reset it in every cycle.
+    A single component trains all its steps under one learning-rate schedule; several reset it in every cycle. `keep`
+    sees a snapshot after every chunk of steps; a run started from any of them ends in the same numbers.
     """
-    rows, longest, parts = series.clock.shape[0], int(jnp.max(series.lengths)), len(resolutions)
+    settings, series, tasks = plan.settings, plan.series, plan.tasks
+    longest = int(jnp.max(series.lengths))
     walks = {"samples": settings.samples, "head": settings.head, "chunk": settings.sweep_chunk, "longest": longest}
-    state = eqx.filter_vmap(lambda s: init_state(settings, s, rows))(ssm)
-    journal = _Journal(settings, parts, tasks.columns.shape[0], report)
-    for cycle in range(settings.cycles):
-        for part, resolution in enumerate(resolutions):
-            learner = _train(settings, series, tasks, state, part, resolution, cycle, journal)
-            keys = _fold(_fold(tasks.key, _SWEEP), cycle * parts + part)
-            cache = sweep(learner.component, resolution, series, tasks, state.caches[part], keys=keys, **walks)
-            state = _replace(state, part, learner, cache)
-            journal.check_cache(cache, part, cycle)
-    bounds = series_bound(state.ssm, resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
+    order = settings.turns(plan.resolutions)
+    journal = Journal(settings, len(order), start.alive, start.history, report)
+    here = start
+    while here.turn < plan.turns:
+        part = order[here.turn % len(order)]
+        resolution = plan.resolutions[part]
+        here = _train(plan, here, part, journal, keep)
+        keys = _fold(_fold(tasks.key, _SWEEP), here.turn)
+        component = here.state.ssm.components[part]
+        cache = sweep(component, resolution, series, tasks, here.state.caches[part], keys=keys, **walks)
+        journal.check_cache(cache, part, here.turn // len(order))
+        state = eqx.tree_at(lambda s, part=part: s.caches[part], here.state, cache)
+        here = replace(here, state=state, turn=here.turn + 1, step=0, alive=journal.alive)
+    bounds = series_bound(here.state.ssm, plan.resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
     alive = journal.alive
-    return FleetFit(state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, journal.history)
+    return FleetFit(here.state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, tuple(journal.history))
 
 
-def _train(
-    settings: TrainingSettings,
-    series: Series,
-    tasks: Task,
-    state: FitState,
-    part: int,
-    resolution: int,
-    cycle: int,
-    journal: "_Journal",
-) -> Learner:
-    """The steps of one component in one cycle (paper, Alg. 3), chunk by chunk."""
-    learner = Learner(state.ssm.components[part], state.ssm.raw_observation_noise, state.optimisers[part], state.health)
+def _train(plan: Plan, here: Snapshot, part: int, journal: Journal, keep: Callable[[Snapshot], None]) -> Snapshot:
+    """The steps of one component in one cycle (paper, Alg. 3), chunk by chunk, from where the snapshot stands."""
+    settings, cycle = plan.settings, here.turn // len(plan.resolutions)
     phase = Phase(
-        jnp.asarray(resolution, jnp.int32),
-        partial_output(state.caches, part),
-        state.caches[part],
+        jnp.asarray(plan.resolutions[part], jnp.int32),
+        partial_output(here.state.caches, part),
+        here.state.caches[part],
         jnp.asarray(settings.window_start == "cache" and cycle > 0),
-        jnp.asarray(settings.pace(cycle), series.clock.dtype),
+        jnp.asarray(settings.pace(cycle), plan.series.clock.dtype),
     )
-    for chunk in range(0, settings.steps, settings.chunk):
-        first = chunk + (cycle * settings.steps if journal.parts == 1 else 0)
-        serial = (cycle * journal.parts + part) * settings.steps + chunk
+    learner = _take(here.state, part)
+    for chunk in range(here.step, settings.steps, settings.chunk):
+        first = chunk + (cycle * settings.steps if len(plan.resolutions) == 1 else 0)
+        serial = here.turn * settings.steps + chunk
         counters = (jnp.asarray(first, jnp.int32), jnp.asarray(serial, jnp.int32))
-        learner, info = _fleet_steps(settings, series, tasks, phase, learner, *counters)
-        journal.note(info, learner, part, cycle, chunk + settings.chunk, serial + settings.chunk)
-    return learner
+        learner, info = _fleet_steps(settings, plan.series, plan.tasks, phase, learner, *counters)
+        done = chunk + settings.chunk
+        journal.note(info, learner, part, cycle, done, here.turn * settings.steps + done)
+        state = _put(here.state, part, learner)
+        here = replace(here, state=state, step=done, alive=journal.alive, history=tuple(journal.history))
+        keep(here)
+    return here
 
 
-class _Journal:
-    """What the host knows of a run: its history, and which members are still alive."""
-
-    def __init__(self, settings: TrainingSettings, parts: int, members: int, report: Callable[[Progress], None]):
-        self.settings, self.parts, self.report = settings, parts, report
-        self.history: list[Progress] = []
-        self.alive = np.ones(members, bool)
-
-    def note(self, info: FitInfo, learner: Learner, part: int, cycle: int, at: int, done: int) -> None:
-        """Keep and report a chunk of steps; members whose steps keep failing are given up."""
-        total = self.settings.cycles * self.parts * self.settings.steps
-        progress = _summarise(info, learner, part, cycle, at, done, total)
-        self.history.append(progress)
-        self.report(progress)
-        self.alive &= np.asarray(learner.health.streak) < self.settings.patience
-        if not self.alive.any():
-            raise FitError(
-                f"Training stopped: {self.settings.patience} steps in a row were not finite for every restart, in "
-                f"component {part + 1}, cycle {cycle + 1}, step {at}. "
-                'Lower learning_rate, or use preset="stable" and precision="float64".'
-            )
-
-    def check_cache(self, cache: Cache, part: int, cycle: int) -> None:
-        """Members whose simulation over the training data is not finite are given up, too."""
-        self.alive &= np.asarray(jnp.all(jnp.isfinite(cache.outputs), axis=(1, 2)))
-        if not self.alive.any():
-            raise FitError(
-                f"Training stopped: simulating component {part + 1} over the training data after cycle {cycle + 1} "
-                'gave values that are not finite. Lower learning_rate, or use preset="stable".'
-            )
+def _take(state: FitState, part: int) -> Learner:
+    """One component out of the whole, to be trained."""
+    return Learner(state.ssm.components[part], state.ssm.raw_observation_noise, state.optimisers[part], state.health)
 
 
-def _replace(state: FitState, part: int, learner: Learner, cache: Cache) -> FitState:
-    """Put a trained component and its cache back into the whole."""
+def _put(state: FitState, part: int, learner: Learner) -> FitState:
+    """The trained component back into the whole."""
 
     def places(s: FitState):
-        return s.ssm.components[part], s.ssm.raw_observation_noise, s.optimisers[part], s.caches[part], s.health
+        return s.ssm.components[part], s.ssm.raw_observation_noise, s.optimisers[part], s.health
 
-    new = (learner.component, learner.raw_observation_noise, learner.optimiser, cache, learner.health)
+    new = (learner.component, learner.raw_observation_noise, learner.optimiser, learner.health)
     return eqx.tree_at(places, state, new)
 
 
@@ -195,13 +189,3 @@ def _equal_keys(tasks: Task):
     """The same key for all members: bounds are compared on the same noise."""
     first = jax.random.fold_in(tasks.key[0], _SELECT)
     return jnp.broadcast_to(first, tasks.key.shape)
-
-
-def _summarise(info: FitInfo, learner: Learner, part: int, cycle: int, at: int, done: int, total: int) -> Progress:
-    def mean(values):
-        taken, values = np.asarray(info.taken), np.asarray(values, float)
-        count = np.maximum(taken.sum(1), 1)
-        return np.where(taken.any(1), np.where(taken, values, 0).sum(1) / count, np.nan)
-
-    skipped = np.asarray(learner.health.skipped)
-    return Progress(part, cycle, at, mean(info.bound), mean(info.rmse), skipped, done, total)

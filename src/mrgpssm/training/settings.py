@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 WindowStart = Literal["initial", "cache"]
+Order = Literal["fast-first", "given"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class TrainingSettings:
     anneal: float = 0.1
     clip: float = 10.0
     window_start: WindowStart = "cache"
+    order: Order = "fast-first"
     head: int = 0
     patience: int = 25
     chunk: int = 25
@@ -35,3 +37,11 @@ class TrainingSettings:
     def pace(self, cycle: int) -> float:
         """The factor on the learning rate: from 1 in the first cycle geometrically down to `anneal` in the last."""
         return self.anneal ** (cycle / max(self.cycles - 1, 1))
+
+    def turns(self, resolutions: tuple[int, ...]) -> list[int]:
+        """The components in the order in which a cycle trains them.
+
+        Slow ones last by default: the slowest then corrects what the faster ones drift to when they run freely.
+        """
+        parts = range(len(resolutions))
+        return sorted(parts, key=lambda part: resolutions[part]) if self.order == "fast-first" else list(parts)
