@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -47,7 +48,7 @@ def run(root: Path, split: dict, outputs: tuple[str, ...], options: dict) -> dic
         return {"outputs": list(outputs), "failed": str(error), "options": options}
     seconds = time.perf_counter() - start
     cpu = jax.devices("cpu")[0]
-    model.models_ = [(columns, jax.device_put(ssm, cpu)) for columns, ssm in model.models_]
+    model.fitted_ = replace(model.fitted_, models=jax.device_put(model.fitted_.models, cpu))
     with jax.default_device(cpu):
         scores = model.score([load(root, n, outputs) for n in split["test"]], samples=40)
     return {

@@ -18,8 +18,10 @@ from engine_first_split import OUTPUTS, load
 
 from mrgpssm import MRGPSSM
 from mrgpssm.data import Scaling, Series, flatten
-from mrgpssm.estimator import floating_point
+from mrgpssm.estimator import make_plan
 from mrgpssm.experiments.record import write_record
+from mrgpssm.options import check_options
+from mrgpssm.precision import floating_point
 from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
 from mrgpssm.training.state import Cache
 from mrgpssm.training.sweep import sweep
@@ -45,11 +47,10 @@ def run(root: Path, split: dict, outputs: tuple[str, ...], seeds: int, order: st
     start = time.perf_counter()
     model = MRGPSSM(restarts=seeds, order=order)  # pyright: ignore[reportArgumentType]
     train, test = ([load(root, n, outputs) for n in split[part]] for part in ("train", "test"))
-    scaling, resolutions = Scaling.fit(train), (30, 5, 1)
+    scaling = Scaling.fit(train)
     with floating_point(model.precision):
-        series, fresh = (flatten(part, scaling, jnp.dtype(model.precision)) for part in (train, test))
-        tasks, ssm = model._members(len(train), train[0], resolutions)
-        plan = Plan(model._settings(), series, tasks, resolutions)
+        fresh = flatten(test, scaling, jnp.dtype(model.precision))
+        plan, ssm = make_plan(check_options(model.get_params()), train, scaling)
         fitted = fit_fleet(plan, begin(plan, ssm), lambda _: None)
         errors = test_errors(plan, fitted, fresh).reshape(len(outputs), seeds)
     bounds = fitted.bounds.reshape(len(outputs), seeds)

@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if not wide and item.get_closest_marker("float64"):
             item.add_marker(pytest.mark.skip(reason="64-bit floats are off in this pass"))
-        if wide and item.get_closest_marker("once"):
+        if wide and item.get_closest_marker("once") and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="sets its own precision; runs in the pass with float64 off"))
 
 

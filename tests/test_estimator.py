@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence
+from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence, estimator
 from mrgpssm.data import Scaling
 from mrgpssm.model import STABLE, init_ssm
+from mrgpssm.modelfile import FittedModel
+from mrgpssm.options import check_options
 from mrgpssm.params import positive_inverse
 from mrgpssm.simulate import assimilate, start_particles
 
@@ -126,23 +128,21 @@ def test_outputs_have_models_of_their_own_or_one_together():
         assert np.all(scores["nrmse"] < 0.6)
 
 
-def test_the_best_restart_is_kept():
+def test_the_best_restart_is_kept(monkeypatch):
     """The model kept is the one whose bound, on equal noise, is largest."""
-    data = lag(seed=0)
-    model = MRGPSSM((1,), **{**SMALL, "cycles": 1}, restarts=3)
-    kept = model._keep
-    seen = {}
+    data, seen = lag(seed=0), []
+    train = estimator.fit_fleet
 
-    def spy(fitted, *rest):
-        seen["fleet"] = fitted
-        kept(fitted, *rest)
+    def spy(*arguments):
+        seen.append(train(*arguments))
+        return seen[0]
 
-    model._keep = spy  # type: ignore[method-assign]
-    model.fit(data, progress=False)
+    monkeypatch.setattr(estimator, "fit_fleet", spy)
+    model = MRGPSSM((1,), **{**SMALL, "cycles": 1}, restarts=3).fit(data, progress=False)
     assert len(set(model.bounds_[0])) == 3
     best = int(np.argmax(model.bounds_[0]))
     np.testing.assert_array_equal(
-        model.models_[0][1].raw_observation_noise, seen["fleet"].state.ssm.raw_observation_noise[best]
+        model.models_[0][1].raw_observation_noise, seen[0].state.ssm.raw_observation_noise[best]
     )
 
 
@@ -182,9 +182,11 @@ def known_model(seed=0) -> MRGPSSM:
     ssm = eqx.tree_at(loud, ssm, [positive_inverse(jnp.asarray(0.5, jnp.float32))] * 2)
     noisy = lambda s: [c.transition.raw_process_noise for c in s.components]  # noqa: E731
     ssm = eqx.tree_at(noisy, ssm, [positive_inverse(jnp.full((2,), 0.1, jnp.float32))] * 2)
-    model.models_ = [(np.array([0]), ssm)]
-    model.scaling_ = Scaling(np.zeros(1), np.ones(1), np.full(1, 7.0), np.full(1, 3.0))
-    model.input_names_, model.output_names_, model.units_, model.dt_ = ("u1",), ("y1",), {}, 1.0
+    scaling = Scaling(np.zeros(1), np.ones(1), np.full(1, 7.0), np.full(1, 3.0))
+    none = np.zeros((1, 1))
+    model.fitted_ = FittedModel(
+        check_options(model.get_params()), (ssm,), scaling, ("u1",), ("y1",), {}, 1.0, none, none
+    )
     return model
 
 

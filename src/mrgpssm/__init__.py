@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mrgpssm.data import Sequence
-    from mrgpssm.errors import ConfigError, DataError, FitError
-    from mrgpssm.estimator import MRGPSSM
+    from mrgpssm.errors import ConfigError, DataError, FitError, ModelFileError, StorageError
+    from mrgpssm.estimator import MRGPSSM, load
     from mrgpssm.forecast import Forecast
 
 __version__ = "0.1.0.dev0"
-__all__ = ["MRGPSSM", "ConfigError", "DataError", "FitError", "Forecast", "Sequence"]
+__all__ = [
+    "MRGPSSM",
+    "ConfigError",
+    "DataError",
+    "FitError",
+    "Forecast",
+    "ModelFileError",
+    "Sequence",
+    "StorageError",
+    "load",
+]
 
 _HOMES = {
     "MRGPSSM": "mrgpssm.estimator",
@@ -25,6 +35,9 @@ _HOMES = {
     "ConfigError": "mrgpssm.errors",
     "DataError": "mrgpssm.errors",
     "FitError": "mrgpssm.errors",
+    "ModelFileError": "mrgpssm.errors",
+    "StorageError": "mrgpssm.errors",
+    "load": "mrgpssm.estimator",
 }
 
 

@@ -11,3 +11,15 @@ class ConfigError(ValueError):
 
 class FitError(RuntimeError):
     """Training could not go on; the message names component, cycle and step."""
+
+
+class ModelFileError(ValueError):
+    """A model file or checkpoint cannot be used: damaged, foreign, too new, or inconsistent."""
+
+
+class StorageError(RuntimeError):
+    """Something could not be written; what was there before is untouched."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was stopped by the user; the message says how to go on."""

@@ -1,30 +1,31 @@
-"""MRGPSSM: fit, simulate, score."""
+"""MRGPSSM: fit, simulate, score, save; and load."""
 
-from collections.abc import Iterable, Iterator
+import inspect
+import os
+from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
-from contextlib import contextmanager
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from mrgpssm import metrics
 from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
-from mrgpssm.model import PRESETS, SSM, Component, init_ssm
-from mrgpssm.model.presets import init_recognition
-from mrgpssm.options import check_options, check_simulation
+from mrgpssm.members import make_members, output_groups, training_settings
+from mrgpssm.model import SSM, Component
+from mrgpssm.modelfile import FittedModel, read_model, write_model
+from mrgpssm.options import Options, check_options, check_simulation
+from mrgpssm.precision import floating_point
+from mrgpssm.predict import forecast, scores
 from mrgpssm.progress import reporter
-from mrgpssm.simulate import Draws, Particles, assimilate, free_run, start_particles
-from mrgpssm.training import FleetFit, Plan, Task, TrainingSettings, begin, fit_fleet
-
-_CHUNK = 1000
-_HEAD = 20
-_HIDDEN = 32
+from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
+from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
+from mrgpssm.training.checkpoint import fingerprint
+from mrgpssm.training.estimate import estimate
 
 
 class MRGPSSM:
@@ -77,40 +78,51 @@ class MRGPSSM:
         self.joint = joint
         self.seed = seed
 
-    def get_params(self) -> dict[str, object]:
+    def get_params(self) -> dict[str, Any]:
         """The constructor's arguments, as given."""
-        return {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def check(self, sequences: Sequence | Iterable[Sequence]) -> tuple[Options, list[Sequence], Scaling]:
+        """All that `fit` checks before it computes; one sentence says what cannot work."""
+        options, training = check_options(self.get_params()), as_list(sequences)
+        _check_data(options, training)
+        return options, training, Scaling.fit(training)
+
+    def estimate(self, sequences: Sequence | Iterable[Sequence]) -> dict[str, float | int]:
+        """What `fit` would take on this machine: a few real steps are timed, memory is counted."""
+        options, training, scaling = self.check(sequences)
+        with floating_point(options.precision):
+            plan, ssm = make_plan(options, training, scaling)
+            return estimate(plan, begin(plan, ssm))
 
     def fit(
         self,
         sequences: Sequence | Iterable[Sequence],
         validation: Sequence | Iterable[Sequence] | None = None,
         progress: bool = True,
+        run_dir: str | os.PathLike[str] | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> "MRGPSSM":
-        """Learn from one or many sequences; `validation` is only scored, and kept in `validation_scores_`."""
-        check_options(self)
-        training = as_list(sequences)
-        check_alike(training)
-        outputs = len(training[0].output_names)
-        if self.joint and self.latent_dim < outputs:
-            raise ConfigError(
-                f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; got {self.latent_dim}. "
-                "Raise it, or use joint=False."
-            )
+        """Learn from one or many sequences; `validation` is only scored, and kept in `validation_scores_`.
+
+        With `run_dir`, the run leaves its trace, checkpoints and model there; started again with the same data and
+        arguments, a run that was cut short goes on where it stood.
+        """
+        options, training, scaling = self.check(sequences)
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
         held_out = None if validation is None else [match(s, *names) for s in as_list(validation)]
-        resolutions = tuple(int(r) for r in self.resolutions)
-        settings = self._settings()
-        check_lengths(training, resolutions, settings.window_steps)
-        with floating_point(self.precision):
-            scaling = Scaling.fit(training)
-            series = flatten(training, scaling, jnp.dtype(self.precision))
-            tasks, ssm = self._members(len(training), training[0], resolutions)
-            with reporter(progress, resolutions) as report:
-                plan = Plan(settings, series, tasks, resolutions)
-                fitted = fit_fleet(plan, begin(plan, ssm), report)
-        self._keep(fitted, scaling, training[0])
+        with floating_point(options.precision), reporter(progress, options.resolutions) as report:
+            plan, ssm = make_plan(options, training, scaling)
+            if run_dir is None:
+                fleet = fit_fleet(plan, begin(plan, ssm), report)
+            else:
+                run = RunDirectory(Path(run_dir), checkpoint_seconds)
+                fleet = _fit_in(run, options, plan, ssm, first, report)
+        self.fitted_ = _best(options, fleet, scaling, first)
+        self.history_ = fleet.history
+        if run_dir is not None:
+            self.save(RunDirectory(Path(run_dir)).model)
         self.validation_scores_ = None if held_out is None else self.score(held_out)
         return self
 
@@ -128,36 +140,17 @@ class MRGPSSM:
 
         The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at.
         """
-        check_simulation(self, samples, stride, quantiles)
-        sequence = self._inputs(inputs)
-        rows = np.arange(0, len(sequence), stride)
-        shape = (len(rows), len(self.output_names_))
-        kept = {name: np.empty(shape, self.precision) for name in ("mean", "std")}
-        levels = {float(q): np.empty(shape, self.precision) for q in quantiles}
-        parts = {name: np.empty(shape, self.precision) for name in self._component_names()}
-        paths = np.empty((samples, *shape), self.precision) if keep_samples else None
-        for columns, noise_sd, draws, noisy in self._draws(sequence, warmup, samples, seed, stride):
-            at = np.ix_(draws.rows // stride, columns)
-            sd, mean = self.scaling_.output_sd[columns], self.scaling_.output_mean[columns]
-            outputs = draws.outputs
-            kept["mean"][at] = mean + sd * outputs.mean(0)
-            kept["std"][at] = sd * np.sqrt(outputs.var(0) + noise_sd**2)
-            for level, values in zip(levels, np.quantile(noisy, list(levels), axis=0), strict=True):
-                levels[level][at] = mean + sd * values
-            for name, part in zip(parts, draws.parts, strict=True):
-                parts[name][at] = sd * part.mean(0)
-            if paths is not None:
-                paths[(slice(None), *at)] = mean + sd * outputs
-        return Forecast(
-            time=sequence.clock()[rows] * sequence.dt + (0.0 if sequence.time is None else sequence.time[0]),
-            mean=kept["mean"],
-            std=kept["std"],
-            quantiles=levels,
-            components=parts,
-            offset=self.scaling_.output_mean,
-            output_names=self.output_names_,
-            units=self.units_,
-            samples=paths,
+        check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles)
+        model = self.fitted_
+        return forecast(
+            model,
+            _inputs(inputs, model),
+            None if warmup is None else _warmup(warmup, model),
+            samples=samples,
+            seed=seed,
+            stride=stride,
+            quantiles=quantiles,
+            keep_samples=keep_samples,
         )
 
     def score(self, sequences: Sequence | Iterable[Sequence], samples: int = 100, seed: int = 0) -> pd.DataFrame:
@@ -165,188 +158,111 @@ class MRGPSSM:
 
         `nll` is of the sample mixture and `nll_gaussian` of N(mean, std²), both per step; coverages are shares.
         """
-        tables = [self._score_terms(match(s, *self._columns()), samples, seed) for s in as_list(sequences)]
-        terms = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
-        measured, mean = terms["measured"], terms["mean"]
-        return pd.DataFrame(
-            {
-                "rmse": metrics.rmse(measured, mean),
-                "nrmse": metrics.nrmse(measured, mean),
-                "fit_percent": metrics.fit_percent(measured, mean),
-                "nll": np.nanmean(terms["nll"], axis=0),
-                "nll_gaussian": metrics.gaussian_nll(measured, mean, terms["std"]),
-                "crps": np.nanmean(terms["crps"], axis=0),
-                "coverage_50": metrics.coverage(measured, terms["q0.25"], terms["q0.75"]),
-                "coverage_90": metrics.coverage(measured, terms["q0.05"], terms["q0.95"]),
-                "coverage_95": metrics.coverage(measured, terms["q0.025"], terms["q0.975"]),
-            },
-            index=pd.Index(self.output_names_, name="output"),
+        check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS)
+        model = self.fitted_
+        matched = [match(s, model.input_names, model.output_names, model.dt) for s in as_list(sequences)]
+        return scores(model, matched, samples, seed)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; `load` reads it."""
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        write_model(Path(path), self.fitted_)
+
+    @property
+    def models_(self) -> list[tuple[np.ndarray, SSM[Component]]]:
+        """Output columns and learned model, the best restart of every output."""
+        return [(np.array(g), ssm) for g, ssm in zip(self.fitted_.groups, self.fitted_.models, strict=True)]
+
+    @property
+    def bounds_(self) -> np.ndarray:
+        """(models, restarts) lower bounds on the whole training series, on equal noise."""
+        return self.fitted_.bounds
+
+    @property
+    def skipped_(self) -> np.ndarray:
+        """(models, restarts) steps that were skipped because they were not finite."""
+        return self.fitted_.skipped
+
+
+def load(path: str | os.PathLike[str]) -> MRGPSSM:
+    """The fitted model in a file that `save` wrote."""
+    fitted = read_model(Path(path))
+    given: dict[str, Any] = fitted.options.to_json() | {"resolutions": fitted.options.resolutions}
+    model = MRGPSSM(**given)
+    model.fitted_, model.history_, model.validation_scores_ = fitted, (), None
+    return model
+
+
+def make_plan(options: Options, training: list[Sequence], scaling: Scaling) -> tuple[Plan, SSM[Component]]:
+    """The training plan, and all members at their starting values; needs the precision switched on."""
+    series = flatten(training, scaling, jnp.dtype(options.precision))
+    first = training[0]
+    tasks, ssm = make_members(options, len(training), len(first.input_names), len(first.output_names))
+    return Plan(training_settings(options), series, tasks, options.resolutions), ssm
+
+
+def _fit_in(run: RunDirectory, options: Options, plan: Plan, ssm: SSM[Component], first: Sequence, report) -> FleetFit:
+    """Train with a trace and checkpoints, from the last checkpoint where there is one."""
+    identity = {
+        "options": options.to_json(),
+        "inputs": list(first.input_names),
+        "outputs": list(first.output_names),
+        "dt": first.dt,
+        "rows": int(plan.series.clock.shape[0]),
+        "sequences": int(plan.series.lengths.shape[0]),
+    }
+    mark = fingerprint(plan, options.to_json())
+    with run.claim(mark, identity), session(run, begin(plan, ssm), report) as (start, note, keep):
+        return fit_fleet(plan, start, note, keep)
+
+
+def _check_data(options: Options, training: list[Sequence]) -> None:
+    """What the options ask of the data."""
+    check_alike(training)
+    outputs = len(training[0].output_names)
+    if options.joint and options.latent_dim < outputs:
+        raise ConfigError(
+            f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; got {options.latent_dim}. "
+            "Raise it, or use joint=False."
         )
+    check_lengths(training, options.resolutions, options.buffer + options.window)
 
-    def _score_terms(self, sequence: Sequence, samples: int, seed: int) -> dict[str, np.ndarray]:
-        """What the metrics of one sequence need per row, in the data's units."""
-        check_simulation(self, samples, 1, LEVELS)
-        shape = (len(sequence), len(self.output_names_))
-        names = ["mean", "std", "nll", "crps", *(f"q{q:g}" for q in LEVELS)]
-        terms = {name: np.empty(shape) for name in names} | {"measured": np.asarray(sequence.outputs)}
-        for columns, noise_sd, draws, noisy in self._draws(sequence, None, samples, seed, 1):
-            at = np.ix_(draws.rows, columns)
-            sd, offset = self.scaling_.output_sd[columns], self.scaling_.output_mean[columns]
-            measured = (sequence.outputs[at] - offset) / sd
-            outputs = draws.outputs.astype(float)
-            terms["mean"][at] = offset + sd * outputs.mean(0)
-            terms["std"][at] = sd * np.sqrt(outputs.var(0) + noise_sd**2)
-            terms["nll"][at] = metrics.mixture_nll_terms(measured, outputs, noise_sd) + np.log(sd)
-            terms["crps"][at] = sd * metrics.crps_terms(measured, noisy)
-            for level, values in zip(LEVELS, np.quantile(noisy, LEVELS, axis=0), strict=True):
-                terms[f"q{level:g}"][at] = offset + sd * values
-        return terms
 
-    def _draws(
-        self, sequence: Sequence, warmup, samples: int, seed: int, stride: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, Draws, np.ndarray]]:
-        """Per model and chunk: its output columns, noise deviation, draws, and draws with observation noise added."""
-        inputs, clock = self.scaling_.inputs(sequence.inputs), sequence.clock()
-        for number, (columns, ssm) in enumerate(self.models_):
-            with floating_point(self.precision):
-                key = jax.random.fold_in(jax.random.key(seed), number)
-                noise_sd = np.sqrt(np.asarray(ssm.observation_variance(), float))
-                particles = self._start(ssm, columns, inputs, warmup, samples, key)
-                chunks = free_run(ssm, particles, inputs, clock, stride=stride, chunk=_CHUNK, key=key)
-                rng = np.random.default_rng([seed, number])
-                for draws in chunks:
-                    noise = rng.standard_normal((samples, len(draws.rows), len(columns)))
-                    yield columns, noise_sd, draws, draws.outputs + noise_sd * noise
+def _best(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+    """The restart with the best bound, for every output."""
+    groups = output_groups(options, len(first.output_names))
+    bounds = fleet.bounds.reshape(len(groups), options.restarts)
+    chosen = np.arange(len(groups)) * options.restarts + bounds.argmax(axis=1)
+    return FittedModel(
+        options=options,
+        models=tuple(jax.tree.map(lambda x, i=int(i): x[i], fleet.state.ssm) for i in chosen),
+        scaling=scaling,
+        input_names=first.input_names,
+        output_names=first.output_names,
+        units=dict(first.units),
+        dt=first.dt,
+        bounds=bounds,
+        skipped=np.asarray(fleet.state.health.skipped).reshape(bounds.shape),
+    )
 
-    def _start(self, ssm: SSM[Component], columns, inputs, warmup, samples: int, key) -> tuple[Particles, ...]:
-        dtype = jnp.dtype(self.precision)
-        if warmup is None:
-            seen = np.resize(inputs[: self._head()], (self._head(), inputs.shape[1]))
-            head = jnp.asarray(np.hstack([seen, np.full((self._head(), len(columns)), np.nan)]), dtype)
-            return start_particles(ssm, samples, head, key=key)
-        past = _warmup_sequence(warmup, self)
-        past_inputs = jnp.asarray(self.scaling_.inputs(past.inputs), dtype)
-        past_outputs = jnp.asarray(self.scaling_.outputs(past.outputs)[:, columns], dtype)
-        head = jnp.concatenate([past_inputs, past_outputs], axis=1)
-        if len(head) < self._head():
-            raise DataError(f"warmup needs at least {self._head()} rows for the recognition network; got {len(head)}.")
-        particles = start_particles(ssm, samples, head[: self._head()], key=key)
-        return assimilate(ssm, particles, past_inputs, past_outputs, jnp.ones(len(past), dtype), key=key)
 
-    def _settings(self) -> TrainingSettings:
-        chunk = next(c for c in (25, 20, 10, 5, 4, 3, 2, 1) if self.steps % c == 0)
-        return TrainingSettings(
-            samples=self.samples,
-            windows=self.windows,
-            window=self.window,
-            buffer=self.buffer,
-            cycles=self.cycles,
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            anneal=self.anneal,
-            window_start="cache" if self.window_start == "cache" else "initial",
-            order=self.order,
-            head=self._head(),
-            chunk=chunk,
+def _inputs(inputs: np.ndarray | Sequence, model: FittedModel) -> Sequence:
+    """A sequence to simulate over; bare arrays are taken to have the training columns and dt."""
+    names = (model.input_names, model.output_names)
+    if isinstance(inputs, Sequence):
+        return match(inputs, *names, model.dt)
+    array = np.asarray(inputs, dtype=float)
+    blank = np.full((len(array), len(model.output_names)), np.nan) if array.ndim else array
+    sequence = Sequence(array, blank, model.dt, None, (), model.output_names, {}, "inputs")
+    if sequence.inputs.shape[1] != len(model.input_names):
+        raise DataError(
+            f"inputs have {sequence.inputs.shape[1]} columns; the model was trained on {len(model.input_names)}: "
+            f"{', '.join(model.input_names)}."
         )
-
-    def _head(self) -> int:
-        return min(_HEAD, self.buffer + self.window) if self.window_start == "recognition" else 0
-
-    def _members(self, count: int, first: Sequence, resolutions: tuple[int, ...]) -> tuple[Task, SSM[Component]]:
-        """Tasks and starting values of all restarts of all outputs, with a leading fleet axis."""
-        dtype = jnp.dtype(self.precision)
-        outputs, inputs = len(first.output_names), len(first.input_names)
-        groups = [tuple(range(outputs))] if self.joint else [(column,) for column in range(outputs)]
-        self._groups = groups
-        root = jax.random.key(self.seed)
-        keys = jnp.stack(
-            [
-                jax.random.fold_in(jax.random.fold_in(root, g), r)
-                for g in range(len(groups))
-                for r in range(self.restarts)
-            ]
-        )
-        members, width = len(keys), len(groups[0])
-        tasks = Task(
-            key=keys,
-            columns=jnp.repeat(jnp.asarray(groups, jnp.int32), self.restarts, axis=0),
-            training=jnp.ones((members, count), bool),
-            input_shift=jnp.zeros((members, inputs), dtype),
-            input_scale=jnp.ones((members, inputs), dtype),
-            output_shift=jnp.zeros((members, width), dtype),
-            output_scale=jnp.ones((members, width), dtype),
-        )
-        return tasks, eqx.filter_vmap(lambda key: self._init(key, inputs, width, resolutions, dtype))(keys)
-
-    def _init(self, key, inputs: int, outputs: int, resolutions: tuple[int, ...], dtype) -> SSM[Component]:
-        preset = PRESETS[self.preset]
-        ssm = init_ssm(
-            preset,
-            resolutions,
-            latent_dim=self.latent_dim,
-            input_dim=inputs,
-            output_dim=outputs,
-            inducing=self.inducing,
-            key=key,
-            dtype=dtype,
-        )
-        if self.window_start != "recognition":
-            return ssm
-        head = (self._head(), inputs + outputs)
-        networks = tuple(
-            init_recognition(preset, self.latent_dim, head, _HIDDEN, key=jax.random.fold_in(key, 1000 + i), dtype=dtype)
-            for i in range(len(resolutions))
-        )
-        return eqx.tree_at(lambda s: tuple(c.initial for c in s.components), ssm, networks)
-
-    def _keep(self, fitted: FleetFit, scaling: Scaling, first: Sequence) -> None:
-        """Learned state: the best restart of every output, and what is needed to use and to judge it."""
-        bounds = fitted.bounds.reshape(len(self._groups), self.restarts)
-        best = bounds.argmax(axis=1)
-        arrays = fitted.state.ssm
-        self.models_ = [
-            (np.array(columns), jax.tree.map(lambda x, i=g * self.restarts + best[g]: x[i], arrays))
-            for g, columns in enumerate(self._groups)
-        ]
-        self.scaling_ = scaling
-        self.bounds_ = bounds
-        self.history_ = fitted.history
-        self.skipped_ = np.asarray(fitted.state.health.skipped).reshape(bounds.shape)
-        self.input_names_, self.output_names_ = first.input_names, first.output_names
-        self.units_, self.dt_ = dict(first.units), first.dt
-        del self._groups
-
-    def _columns(self) -> tuple[tuple[str, ...], tuple[str, ...], float]:
-        """Input names, output names and dt: what a sequence must have to be used with this model."""
-        return self.input_names_, self.output_names_, self.dt_
-
-    def _component_names(self) -> list[str]:
-        return [f"component_{i + 1}_R{int(r)}" for i, r in enumerate(self.resolutions)]
-
-    def _inputs(self, inputs: np.ndarray | Sequence) -> Sequence:
-        """A sequence to simulate over; bare arrays are taken to have the training columns and dt."""
-        if isinstance(inputs, Sequence):
-            return match(inputs, *self._columns())
-        array = np.asarray(inputs, dtype=float)
-        blank = np.full((len(array), len(self.output_names_)), np.nan) if array.ndim else array
-        sequence = Sequence(array, blank, self.dt_, None, (), self.output_names_, {}, "inputs")
-        if sequence.inputs.shape[1] != len(self.input_names_):
-            raise DataError(
-                f"inputs have {sequence.inputs.shape[1]} columns; the model was trained on {len(self.input_names_)}: "
-                f"{', '.join(self.input_names_)}."
-            )
-        return Sequence(array, blank, self.dt_, None, self.input_names_, self.output_names_, {}, "inputs")
+    return Sequence(array, blank, model.dt, None, *names, {}, "inputs")
 
 
-def _warmup_sequence(warmup, model: MRGPSSM) -> Sequence:
+def _warmup(warmup, model: FittedModel) -> Sequence:
     if not (isinstance(warmup, tuple) and len(warmup) == 2):
         raise DataError("warmup must be a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
-    return Sequence(warmup[0], warmup[1], model.dt_, None, model.input_names_, model.output_names_, {}, "warmup")
-
-
-@contextmanager
-def floating_point(precision: str):
-    """Our floating-point rules, only while the estimator computes: 64 bits on request, no TF32 in products."""
-    with jax.enable_x64(precision == "float64"), jax.default_matmul_precision("highest"):
-        yield
+    return Sequence(*warmup, model.dt, None, model.input_names, model.output_names, {}, "warmup")

@@ -1,9 +1,11 @@
-"""Checks of the estimator's arguments: one clear sentence each."""
+"""The estimator's arguments, checked: one clear sentence each."""
 
+import dataclasses
 import math
 import numbers
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,51 +21,88 @@ _CHOICES = {
 }
 
 
-def check_options(model: Any) -> None:
-    """Refuse constructor arguments that cannot work, before any data is touched."""
-    resolutions = model.resolutions
-    if isinstance(resolutions, (str, numbers.Number)) or not isinstance(resolutions, Iterable):
-        raise ConfigError(
-            f"resolutions must be a sequence of positive integers such as (30, 5, 1); got {resolutions!r}."
-        )
-    resolutions = tuple(resolutions)
+@dataclass(frozen=True)
+class Options:
+    """What `MRGPSSM` was told, after all checks; `MRGPSSM.__init__` documents and defaults them."""
+
+    resolutions: tuple[int, ...]
+    latent_dim: int
+    inducing: int
+    samples: int
+    windows: int
+    window: int
+    buffer: int
+    cycles: int
+    steps: int
+    learning_rate: float
+    anneal: float
+    restarts: int
+    preset: str
+    precision: Literal["float32", "float64"]
+    window_start: Literal["cache", "initial", "recognition"]
+    order: Literal["fast-first", "given"]
+    joint: bool
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return dataclasses.asdict(self) | {"resolutions": list(self.resolutions)}
+
+
+def check_options(given: Mapping[str, Any]) -> Options:
+    """Refuse arguments that cannot work, before any data is touched."""
+    resolutions = _resolutions(given["resolutions"])
+    for name in _COUNTS:
+        if not is_count(given[name]):
+            raise ConfigError(f"{name} must be a whole number, at least 1; got {given[name]!r}.")
+    for name in ("buffer", "seed"):
+        if not is_count(given[name], least=0):
+            raise ConfigError(f"{name} must be a whole number, at least 0; got {given[name]!r}.")
+    rate, anneal = given["learning_rate"], given["anneal"]
+    if not _is_number(rate) or not (math.isfinite(rate) and rate > 0):
+        raise ConfigError(f"learning_rate must be a positive number; got {rate!r}.")
+    if not _is_number(anneal) or not 0 < anneal <= 1:
+        raise ConfigError(f"anneal is the last factor on the learning rate, above 0 and at most 1; got {anneal!r}.")
+    for name, choices in _CHOICES.items():
+        if given[name] not in choices:
+            raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {given[name]!r}.")
+    if not isinstance(given["joint"], (bool, np.bool_)):
+        raise ConfigError(f"joint must be true or false; got {given['joint']!r}.")
+    checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, "buffer", "seed")}
+    checked |= {name: given[name] for name in _CHOICES}
+    checked |= {"learning_rate": float(rate), "anneal": float(anneal), "joint": bool(given["joint"])}
+    return Options(resolutions=resolutions, **checked)
+
+
+def _resolutions(given: Any) -> tuple[int, ...]:
+    if isinstance(given, (str, numbers.Number)) or not isinstance(given, Iterable):
+        raise ConfigError(f"resolutions must be a sequence of positive integers such as (30, 5, 1); got {given!r}.")
+    resolutions = tuple(given)
     if not resolutions:
         raise ConfigError("resolutions is empty; give at least one, for example (30, 5, 1).")
     for r in resolutions:
-        if not _is_count(r):
+        if not is_count(r):
             raise ConfigError(f"Each resolution is a whole number of samples, at least 1; got {r!r} in {resolutions}.")
-    for name in _COUNTS:
-        value = getattr(model, name)
-        if not _is_count(value):
-            raise ConfigError(f"{name} must be a whole number, at least 1; got {value!r}.")
-    if not _is_count(model.buffer, least=0):
-        raise ConfigError(f"buffer must be a whole number, at least 0; got {model.buffer!r}.")
-    if not _is_count(model.seed, least=0):
-        raise ConfigError(f"seed must be a whole number, at least 0; got {model.seed!r}.")
-    rate = model.learning_rate
-    if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not (math.isfinite(rate) and rate > 0):
-        raise ConfigError(f"learning_rate must be a positive number; got {rate!r}.")
-    if not isinstance(model.anneal, (int, float)) or not 0 < model.anneal <= 1:
-        raise ConfigError(
-            f"anneal is the last factor on the learning rate, above 0 and at most 1; got {model.anneal!r}."
-        )
-    for name, choices in _CHOICES.items():
-        if getattr(model, name) not in choices:
-            raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(model, name)!r}.")
+    return tuple(int(r) for r in resolutions)
 
 
-def check_simulation(model: Any, samples: Any, stride: Any, quantiles: Iterable[float]) -> None:
+def check_simulation(fitted: bool, samples: Any, stride: Any, quantiles: Iterable[float]) -> None:
     """Refuse a simulation that cannot be run."""
-    if not hasattr(model, "models_"):
+    if not fitted:
         raise ConfigError("The model is not fitted yet; call fit(sequences) first.")
-    if not _is_count(samples, least=2):
+    if not is_count(samples, least=2):
         raise ConfigError(f"samples must be a whole number, at least 2, to have a spread; got {samples!r}.")
-    if not _is_count(stride):
+    if not is_count(stride):
         raise ConfigError(f"stride must be a whole number of samples, at least 1; got {stride!r}.")
     for q in quantiles:
         if not 0 < q < 1:
             raise ConfigError(f"quantiles lie strictly between 0 and 1; got {q!r}.")
 
 
-def _is_count(value: Any, least: int = 1) -> bool:
+def is_count(value: Any, least: int = 1) -> bool:
+    """A whole number, at least `least`; True and False are no numbers."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

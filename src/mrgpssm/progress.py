@@ -55,16 +55,19 @@ def _live(bar: Progress, resolutions: tuple[int, ...]) -> Callable[[Report], Non
 
 
 def _lines(resolutions: tuple[int, ...], label: str) -> Callable[[Report], None]:
-    start = last = time.monotonic()
+    last = time.monotonic()
+    begun: tuple[float, int] | None = None  # speed counts from the first report on: compiling and resumed steps do not
 
     def show(report: Report) -> None:
-        nonlocal last
+        nonlocal last, begun
         now = time.monotonic()
+        begun = begun or (now, report.done)
         if now - last < _LINE_SECONDS and report.done < report.total:
             return
         last = now
-        left = (now - start) * (report.total - report.done) / report.done
-        line = f"{label}: {100 * report.done / report.total:3.0f}%, {describe(report, resolutions)}, {left:.0f} s left"
+        line = f"{label}: {100 * report.done / report.total:3.0f}%, {describe(report, resolutions)}"
+        if report.done > begun[1]:
+            line += f", {(now - begun[0]) * (report.total - report.done) / (report.done - begun[1]):.0f} s left"
         print(line, file=sys.stderr, flush=True)
 
     return show

@@ -3,11 +3,12 @@
 import json
 import os
 import platform
-import tempfile
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from mrgpssm.storage import write_atomic
 
 _PACKAGES = ("mrgpssm", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
@@ -27,11 +28,6 @@ def environment() -> dict[str, Any]:
 
 
 def write_record(path: Path, content: dict[str, Any]) -> None:
-    """Write JSON beside the target, flush it to disk, then rename: a crash leaves the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a record as JSON, whole or not at all."""
     text = json.dumps(content | {"environment": environment()}, indent=1, sort_keys=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as handle:
-        handle.write(text + "\n")
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(handle.name, path)
+    write_atomic(path, (text + "\n").encode())

@@ -130,7 +130,7 @@ def fit_fleet(
     while here.turn < plan.turns:
         part = order[here.turn % len(order)]
         resolution = plan.resolutions[part]
-        here = _train(plan, here, part, journal, keep)
+        here = train_turn(plan, here, part, journal, keep)
         keys = _fold(_fold(tasks.key, _SWEEP), here.turn)
         component = here.state.ssm.components[part]
         cache = sweep(component, resolution, series, tasks, here.state.caches[part], keys=keys, **walks)
@@ -142,7 +142,7 @@ def fit_fleet(
     return FleetFit(here.state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, tuple(journal.history))
 
 
-def _train(plan: Plan, here: Snapshot, part: int, journal: Journal, keep: Callable[[Snapshot], None]) -> Snapshot:
+def train_turn(plan: Plan, here: Snapshot, part: int, journal: Journal, keep: Callable[[Snapshot], None]) -> Snapshot:
     """The steps of one component in one cycle (paper, Alg. 3), chunk by chunk, from where the snapshot stands."""
     settings, cycle = plan.settings, here.turn // len(plan.resolutions)
     phase = Phase(

@@ -1,20 +1,13 @@
-"""The command line. Heavy modules are imported by the commands that need them."""
+"""`mrgpssm demo`: why several resolutions, in three minutes."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Multi-resolution Gaussian process state-space models.", no_args_is_help=True)
+from mrgpssm.errors import ConfigError
 
 
-@app.callback()
-def root() -> None:
-    """Multi-resolution Gaussian process state-space models."""
-
-
-@app.command()
 def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic data.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the figure and the record.")] = Path("demo-output"),
@@ -22,7 +15,7 @@ def demo(
 ) -> None:
     """Train five models on a two-scale system, let them run freely, and show which follow it."""
     if kind not in ("M1", "M2"):
-        _refuse(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
+        raise ConfigError(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
     from rich.console import Console
 
     from mrgpssm.experiments.demo import run_demo
@@ -60,19 +53,3 @@ def _demo_table(result):
                  f"{100 * s['coverage_90']:.0f}", f"{outcome.seconds:.0f}")  # fmt: skip
         table.add_row(name, *cells)
     return table
-
-
-def _refuse(message: str) -> None:
-    typer.echo(f"mrgpssm: {message}", err=True)
-    raise typer.Exit(2)
-
-
-def main() -> None:
-    """Entry point of the `mrgpssm` command: user errors are one line and exit code 2."""
-    from mrgpssm.errors import ConfigError, DataError
-
-    try:
-        app()
-    except (ConfigError, DataError) as error:
-        typer.echo(f"mrgpssm: {error}", err=True)
-        sys.exit(2)

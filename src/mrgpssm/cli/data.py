@@ -1,0 +1,57 @@
+"""`mrgpssm data list | describe | fetch`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.cli.show import print_json, print_rows
+
+app = typer.Typer(help="Named datasets.", no_args_is_help=True, rich_markup_mode=None)
+_Root = Annotated[Path | None, typer.Option(help="Folder of the data; else MRGPSSM_DATA, else the user's cache.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+_Name = Annotated[str, typer.Argument(help="A name from `mrgpssm data list`.")]
+
+
+@app.command("list")
+def list_datasets(data_root: _Root = None, as_json: _Json = False) -> None:
+    """The datasets mrgpssm knows, and how much of each is at hand."""
+    from mrgpssm.data.datasets import DATASETS, describe
+
+    rows = [(name, d.title, len(describe(name, data_root)), len(d.files)) for name, d in DATASETS.items()]
+    if as_json:
+        print_json({name: {"title": title, "present": present, "files": count} for name, title, present, count in rows})
+        return
+    cells = [[name, title, f"{present} of {count}"] for name, title, present, count in rows]
+    print_rows("Datasets", ["name", "what", "files at hand"], cells)
+
+
+@app.command("describe")
+def describe_dataset(name: _Name, data_root: _Root = None, as_json: _Json = False) -> None:
+    """What a dataset is, and the files that are at hand."""
+    from mrgpssm.data.datasets import dataset, describe
+
+    found, files = dataset(name), describe(name, data_root)
+    if as_json:
+        about = {"title": found.title, "licence": found.licence, "homepage": found.homepage, "dt": found.dt,
+                 "inputs": list(found.inputs), "outputs": list(found.outputs)}  # fmt: skip
+        print_json({"name": name, "files": files} | about)
+        return
+    typer.echo(f"{found.title}\n{found.description}\nLicence: {found.licence}\nHome: {found.homepage}")
+    typer.echo(f"Inputs: {', '.join(found.inputs)}\nOutputs: {', '.join(found.outputs)}\nStep: {found.dt:g} s")
+    rows = [[f["file"], f"{f['rows']:,}", str(f["missing"]), str(f["checksum"])] for f in files]
+    print_rows(f"{len(files)} of {len(found.files)} files at hand", ["file", "rows", "missing", "checksum"], rows)
+
+
+@app.command("fetch")
+def fetch_dataset(
+    name: _Name,
+    data_root: _Root = None,
+    only: Annotated[list[str] | None, typer.Option(help="File names; repeat for more.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Another place to download from.")] = None,
+) -> None:
+    """Download what is missing; checksums are verified where they are known."""
+    from mrgpssm.data.fetch import fetch
+
+    paths = fetch(name, data_root, base_url, only, lambda line: typer.echo(line, err=True))
+    typer.echo(f"{len(paths)} files of {name} are at hand.")

@@ -1,0 +1,165 @@
+"""`mrgpssm fit` and `mrgpssm resume`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mrgpssm.cli.show import print_json, print_rows, print_scores, scores_json
+from mrgpssm.config import RunConfig, make_config, read_config, resolved
+from mrgpssm.errors import ConfigError
+
+Text = str | None
+Whole = int | None
+Number = float | None
+
+
+def fit(
+    config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.")] = None,
+    data: Annotated[list[str] | None, typer.Option(help="A file, folder or pattern; repeat for more.")] = None,
+    validation: Annotated[list[str] | None, typer.Option(help="Files that are only scored.")] = None,
+    inputs: Annotated[Text, typer.Option(help="Input columns, separated by commas.")] = None,
+    outputs: Annotated[Text, typer.Option(help="Output columns, separated by commas.")] = None,
+    time: Annotated[Text, typer.Option(help="The time column.")] = None,
+    dt: Annotated[Number, typer.Option(help="Seconds between rows.")] = None,
+    gaps: Annotated[Text, typer.Option(help="split, irregular or refuse: what a gap in time does.")] = None,
+    run_dir: Annotated[Text, typer.Option(help="Folder of the run.")] = None,
+    checkpoint_seconds: Annotated[Number, typer.Option(help="Seconds between checkpoints.")] = None,
+    resolutions: Annotated[Text, typer.Option(help="Such as 30,5,1: samples per step of every component.")] = None,
+    latent_dim: Annotated[Whole, typer.Option(help="Latent dimensions of a component.")] = None,
+    inducing: Annotated[Whole, typer.Option(help="Inducing points.")] = None,
+    samples: Annotated[Whole, typer.Option(help="Trajectories per window in training.")] = None,
+    windows: Annotated[Whole, typer.Option(help="Windows per mini-batch.")] = None,
+    window: Annotated[Whole, typer.Option(help="Scored points of a window.")] = None,
+    buffer: Annotated[Whole, typer.Option(help="Points of a window before scoring starts.")] = None,
+    cycles: Annotated[Whole, typer.Option(help="Backfitting cycles.")] = None,
+    steps: Annotated[Whole, typer.Option(help="Steps per component and cycle.")] = None,
+    learning_rate: Annotated[Number, typer.Option(help="Step size of the optimiser.")] = None,
+    anneal: Annotated[Number, typer.Option(help="Last factor on the learning rate.")] = None,
+    restarts: Annotated[Whole, typer.Option(help="Random starts; the best bound is kept.")] = None,
+    preset: Annotated[Text, typer.Option(help="stable or paper.")] = None,
+    precision: Annotated[Text, typer.Option(help="float32 or float64.")] = None,
+    window_start: Annotated[Text, typer.Option(help="cache, initial or recognition.")] = None,
+    order: Annotated[Text, typer.Option(help="fast-first or given.")] = None,
+    joint: Annotated[bool | None, typer.Option("--joint/--separate", help="One model for all outputs.")] = None,
+    seed: Annotated[Whole, typer.Option(help="Seed of everything random.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate memory and time; train nothing.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Learn a model from tables and leave it in a run folder."""
+    given: dict[str, dict[str, Any]] = {
+        "data": {"files": data, "validation": validation, "inputs": _split(inputs), "outputs": _split(outputs),
+                 "time": time, "dt": dt, "gaps": gaps},
+        "run": {"directory": run_dir, "checkpoint_seconds": checkpoint_seconds},
+        "model": {"resolutions": _whole_numbers(resolutions), "latent_dim": latent_dim, "inducing": inducing,
+                  "samples": samples, "windows": windows, "window": window, "buffer": buffer, "cycles": cycles,
+                  "steps": steps, "learning_rate": learning_rate, "anneal": anneal, "restarts": restarts,
+                  "preset": preset, "precision": precision, "window_start": window_start, "order": order,
+                  "joint": joint, "seed": seed},
+    }  # fmt: skip
+    tables = {} if config is None else read_config(config)
+    for section, flags in given.items():
+        tables[section] = tables.get(section, {}) | {
+            key: value for key, value in flags.items() if value not in (None, [])
+        }
+    chosen = make_config(tables, "command line" if config is None else str(config))
+    if dry_run:
+        _estimate(chosen, as_json)
+        return
+    _refuse_used(Path(chosen.run.directory))
+    _train(chosen, quiet, as_json, fresh=True)
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="The folder of a run that was cut short.")],
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Go on with a run where its last checkpoint left it."""
+    from dataclasses import replace
+
+    if not (run / "config.toml").exists():
+        raise ConfigError(f"{run}: there is no run here (config.toml is missing); start one with mrgpssm fit.")
+    if (run / "model.mrgpssm").exists():
+        raise ConfigError(f"{run}: this run is finished; its model is {run / 'model.mrgpssm'}.")
+    config = make_config(read_config(run / "config.toml"), str(run / "config.toml"))
+    _train(replace(config, run=replace(config.run, directory=str(run))), quiet, as_json, fresh=False)
+
+
+def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
+    from mrgpssm.runs import RunDirectory, write_json
+    from mrgpssm.storage import write_atomic
+
+    run = RunDirectory(Path(config.run.directory))
+    model, training, validation = _prepare(config)
+    options, *_ = model.check(training)
+    if fresh:
+        write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
+    model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
+    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": model.bounds_.tolist()}
+    if model.validation_scores_ is not None:
+        result["validation"] = scores_json(model.validation_scores_)
+        write_json(run.metrics, result)
+    if as_json:
+        print_json(result)
+        return
+    if model.validation_scores_ is not None:
+        print_scores("Free run over the validation files", model.validation_scores_)
+    typer.echo(f"Wrote {run.model}. Try: mrgpssm evaluate {run.root} DATA, mrgpssm simulate {run.root} DATA --out FILE")
+
+
+def _prepare(config: RunConfig):
+    """The model, the training and the validation sequences; all that can be wrong is found here."""
+    from mrgpssm.data.tables import Columns, read_sequences
+    from mrgpssm.estimator import MRGPSSM
+    from mrgpssm.options import check_options
+
+    columns = Columns(config.data.inputs, config.data.outputs, config.data.time, config.data.dt)
+    model = MRGPSSM(**config.model)
+    check_options(model.get_params())
+    training, validation = (
+        read_sequences(list(files), columns, gaps=config.data.gaps) if files else []  # pyright: ignore[reportArgumentType]
+        for files in (config.data.files, config.data.validation)
+    )
+    return model, training, validation
+
+
+def _estimate(config: RunConfig, as_json: bool) -> None:
+    model, training, _ = _prepare(config)
+    cost = model.estimate(training)
+    if as_json:
+        print_json(cost)
+        return
+    rows = [
+        ["rows of training data", f"{cost['rows']:,}"],
+        ["models trained side by side", f"{cost['members']}"],
+        ["gradient steps", f"{cost['steps']:,}"],
+        ["one step, measured", f"{1000 * cost['step_seconds']:.0f} ms"],
+        ["sweeps over the data, measured", f"{cost['sweep_seconds']:.0f} s"],
+        ["time in all", f"{cost['seconds'] / 60:.1f} min"],
+        ["memory of the process, about", f"{cost['megabytes']:,.0f} MB"],
+    ]
+    print_rows("What this fit would take on this machine", ["", "estimate"], rows)
+
+
+def _refuse_used(root: Path) -> None:
+    if (root / "model.mrgpssm").exists():
+        raise ConfigError(f"{root} holds a finished run; give another --run-dir, or delete it.")
+    if (root / "run.json").exists():
+        raise ConfigError(f"{root} holds a run that was cut short; go on with: mrgpssm resume {root}")
+
+
+def _split(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _whole_numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"--resolutions takes whole numbers separated by commas, such as 30,5,1; got {text!r}."
+        ) from None

@@ -1,0 +1,49 @@
+"""The `mrgpssm` command: user errors are one line and exit code 2, anything else that we can explain is exit code 1."""
+
+import sys
+from typing import Any
+
+import typer
+
+from mrgpssm.cli import data, demo, fit, suggest, use
+from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
+
+app = typer.Typer(
+    help="Multi-resolution Gaussian process state-space models.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("fit")(fit.fit)
+app.command("resume")(fit.resume)
+app.command("simulate")(use.simulate)
+app.command("evaluate")(use.evaluate)
+app.command("suggest")(suggest.suggest)
+app.add_typer(data.app, name="data")
+
+# typer brings its own copy of click or uses the installed one, depending on its version.
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def main() -> None:
+    """Run the command line and turn what went wrong into one line on standard error and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except (ConfigError, DataError, ModelFileError) as error:
+        _stop(str(error), 2)
+    except (FitError, StorageError) as error:
+        _stop(str(error), 1)
+    except Interrupted as error:
+        _stop(str(error), 130)
+    except (KeyboardInterrupt, typer.Abort):
+        _stop("Stopped.", 130)
+    except _UsageError as error:
+        _stop(" ".join(error.format_message().split()), error.exit_code)
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop(message: str, code: int) -> None:
+    typer.echo(f"mrgpssm: {message}", err=True)
+    sys.exit(code)

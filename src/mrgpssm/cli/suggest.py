@@ -1,0 +1,58 @@
+"""`mrgpssm suggest`: which resolutions the data asks for, and why."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.cli.show import print_json, print_rows
+from mrgpssm.errors import ConfigError
+
+
+def suggest(
+    data: Annotated[list[str], typer.Argument(help="Files, folders or patterns.")],
+    inputs: Annotated[str, typer.Option(help="Input columns, separated by commas.")],
+    outputs: Annotated[str, typer.Option(help="Output columns, separated by commas.")],
+    time: Annotated[str | None, typer.Option(help="The time column.")] = None,
+    dt: Annotated[float | None, typer.Option(help="Seconds between rows.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the evidence to this PNG, SVG or PDF file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Propose resolutions, window and buffer from the data alone."""
+    from mrgpssm.data.tables import Columns, read_sequences
+    from mrgpssm.suggest import suggest as propose
+
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"--plot must end in .png, .svg or .pdf; got {plot.name!r}.")
+    columns = Columns(_split(inputs), _split(outputs), time, dt)
+    found = propose(read_sequences(data, columns))
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        scales = {a.output: [{"seconds": s.seconds, "share": s.share} for s in a.scales] for a in found.per_output}
+        print_json({"resolutions": list(found.resolutions), "window": found.window, "buffer": found.buffer,
+                    "scales": scales, "speed": {a.output: a.speed for a in found.per_output},
+                    "notes": list(found.notes)})  # fmt: skip
+        return
+    header, *rows = found.table()
+    print_rows("Time scales in the data", header, rows)
+    for advice in found.per_output:
+        for reason in advice.reasons:
+            typer.echo(f"{advice.output}: {reason}")
+    for note in found.notes:
+        typer.echo(f"Note: {note}")
+    joined = ",".join(map(str, found.resolutions))
+    typer.echo(f"Try: --resolutions {joined} --window {found.window} --buffer {found.buffer}")
+
+
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _draw(found, path: Path) -> None:
+    try:
+        from mrgpssm.report.suggestion import suggestion_figure
+    except ImportError:
+        raise ConfigError("--plot needs matplotlib; install mrgpssm[plot].") from None
+    suggestion_figure(found, path)
+    typer.echo(f"Wrote {path}.", err=True)

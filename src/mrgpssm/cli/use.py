@@ -1,0 +1,132 @@
+"""`mrgpssm simulate` and `mrgpssm evaluate`: a model put to use from the shell."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.cli.show import print_json, print_scores, scores_json
+from mrgpssm.errors import ConfigError, DataError
+
+_ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
+_Files = Annotated[list[str], typer.Argument(help="Files, folders or patterns.")]
+_Time = Annotated[str | None, typer.Option(help="The time column.")]
+_Gaps = Annotated[str, typer.Option(help="split, irregular or refuse: what a gap in time does.")]
+_Samples = Annotated[int, typer.Option(min=2, help="Trajectories.")]
+_Seed = Annotated[int, typer.Option(min=0, help="Seed of the trajectories.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def simulate(
+    model: _ModelPath,
+    data: _Files,
+    out: Annotated[Path, typer.Option(help="Where to write: .csv or .parquet.")],
+    samples: _Samples = 100,
+    seed: _Seed = 0,
+    stride: Annotated[int, typer.Option(min=1, help="Every how many rows to report.")] = 1,
+    warmup_rows: Annotated[int, typer.Option(min=0, help="First rows whose measured outputs set the state.")] = 0,
+    time: _Time = None,
+    gaps: _Gaps = "split",
+    as_json: _Json = False,
+) -> None:
+    """Run freely over the inputs of tables; writes mean, std, quantiles and components of every output."""
+    import pandas as pd
+
+    if out.suffix not in (".csv", ".parquet"):
+        raise ConfigError(f"--out must end in .csv or .parquet; got {out.name!r}.")
+    if out.suffix == ".parquet":
+        _need_pyarrow()
+    fitted = _load(model)
+    tables = []
+    for sequence in _sequences(fitted, data, time, gaps, outputs_required=warmup_rows > 0):
+        warmup, rest = _cut(sequence, warmup_rows)
+        run = fitted.simulate(rest, warmup=warmup, samples=samples, seed=seed, stride=stride)
+        table = run.to_dataframe().reset_index()
+        table.insert(0, "sequence", sequence.name)
+        tables.append(table)
+    whole = pd.concat(tables, ignore_index=True)
+    _write(whole, out)
+    if as_json:
+        print_json({"out": str(out), "rows": len(whole), "sequences": len(tables), "columns": list(whole.columns)})
+    else:
+        typer.echo(f"Wrote {len(whole):,} rows of {len(tables)} sequences to {out}.")
+
+
+def evaluate(
+    model: _ModelPath,
+    data: _Files,
+    samples: _Samples = 100,
+    seed: _Seed = 0,
+    time: _Time = None,
+    gaps: _Gaps = "split",
+    out: Annotated[Path | None, typer.Option(help="Also write the scores to this JSON file.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Run freely over tables from their first row and compare with what was measured."""
+    fitted = _load(model)
+    sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
+    scores = fitted.score(sequences, samples=samples, seed=seed)
+    result = {"model": str(model), "rows": sum(map(len, sequences)), "sequences": len(sequences), "samples": samples,
+              "seed": seed, "scores": scores_json(scores)}  # fmt: skip
+    if out is not None:
+        from mrgpssm.runs import write_json
+
+        write_json(out, result)
+    if as_json:
+        print_json(result)
+    else:
+        print_scores(f"Free run over {len(sequences)} sequences, {result['rows']:,} rows", scores)
+
+
+def _load(path: Path):
+    from mrgpssm.estimator import load
+
+    if path.is_dir():
+        if not (path / "model.mrgpssm").exists():
+            raise ConfigError(f"{path} holds no finished model; go on with: mrgpssm resume {path}")
+        path = path / "model.mrgpssm"
+    return load(path)
+
+
+def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_required: bool):
+    from mrgpssm.data.tables import Columns, read_sequences
+
+    if gaps not in ("split", "irregular", "refuse"):
+        raise ConfigError(f"--gaps must be split, irregular or refuse; got {gaps!r}.")
+    model = fitted.fitted_
+    columns = Columns(model.input_names, model.output_names, time, None if time else model.dt)
+    return read_sequences(files, columns, gaps=gaps, outputs_required=outputs_required)  # pyright: ignore[reportArgumentType]
+
+
+def _cut(sequence, rows: int):
+    """The warm-up (u, y) and the rest of a sequence."""
+    from mrgpssm.data import Sequence
+
+    if rows == 0:
+        return None, sequence
+    s = sequence
+    if len(s) - rows < 2:
+        raise DataError(f"{s.name}: --warmup-rows {rows} leaves {max(len(s) - rows, 0)} of {len(s)} rows to simulate.")
+    time = None if s.time is None else s.time[rows:]
+    rest = Sequence(s.inputs[rows:], s.outputs[rows:], s.dt, time, s.input_names, s.output_names, s.units, s.name)
+    return (s.inputs[:rows], s.outputs[:rows]), rest
+
+
+def _need_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ConfigError("Parquet needs pyarrow; install mrgpssm[data], or write .csv.") from None
+
+
+def _write(table, path: Path) -> None:
+    import io
+
+    from mrgpssm.storage import write_atomic
+
+    if path.suffix == ".csv":
+        write_atomic(path, table.to_csv(index=False, float_format="%.9g").encode())
+        return
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, index=False)
+    write_atomic(path, buffer.getvalue())

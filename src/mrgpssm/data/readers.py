@@ -1,0 +1,332 @@
+"""Columns as tables: text with any usual delimiter, Parquet, NumPy archives, MATLAB files, and tables in memory."""
+
+import csv
+import importlib.util
+import io
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+from mrgpssm.errors import DataError
+
+TEXT = (".csv", ".txt", ".dat", ".tsv")
+ENDINGS = (*TEXT, ".parquet", ".npz", ".mat")
+MISSING = ("", "NaN", "nan", "NAN", "NA", "N/A", "null", "NULL", "-")
+# pandas 3.1 reads every float exactly and warns about the argument that older versions need for it.
+PRECISION = None if tuple(int(n) for n in pd.__version__.split(".")[:2]) >= (3, 1) else "round_trip"
+_DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d")
+
+
+@runtime_checkable
+class Interchange(Protocol):
+    """A table of another library that pandas can read through the interchange protocol."""
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        """The table behind the protocol's own interface."""
+        ...
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, what it is called in messages, and where its rows stand in a text file."""
+
+    frame: pd.DataFrame
+    name: str
+    lines: np.ndarray | None = None  # (T,) 1-based line of each row; only text files have them
+    decimal: str = "."
+
+    def row(self, index: int) -> str:
+        """A row for people: counted from 0, and the line of the file it stands on."""
+        return f"row {index}" if self.lines is None else f"row {index} (line {self.lines[index]})"
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """One file as a table, read by its ending: text (csv, txt, dat, tsv), parquet, npz or mat."""
+    return open_table(Path(path)).frame
+
+
+def open_table(path: Path, wanted: Iterable[str] = ()) -> Table:
+    """One file as a table. Where columns have several lengths, those as long as the wanted ones are taken."""
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        known = ", ".join(ENDINGS)
+        got = f"files ending in {ending}" if ending else "files without an ending"
+        raise DataError(f"{path.name}: {got} cannot be read; known are {known}.")
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file; check the path.")
+    try:
+        if ending in TEXT:
+            return _text(path.read_bytes(), path.name)
+        if ending == ".parquet":
+            return Table(_parquet(path), path.name)
+        arrays = _mat(path) if ending == ".mat" else _npz(path)
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be opened ({error.strerror or 'unknown fault'}).") from None
+    return Table(_framed(arrays, path.name, wanted), path.name)
+
+
+# Text
+
+
+def _text(raw: bytes, name: str) -> Table:
+    """Text with a delimiter that the first line shows, with or without a header, UTF-8; empty lines are left out."""
+    lines = _decoded(raw, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    first = next((line for line in lines if line.strip()), None)
+    if first is None:
+        raise DataError(f"{name}: the file is empty; give at least 2 rows of numbers.")
+    delimiter = next((d for d in (";", "\t", ",") if d in re.sub(r'"[^"]*"', "", first)), " ")
+    blank = " \r\n" if delimiter == "\t" else None  # a line of tabs is a row of missing values
+    numbers = [i for i, line in enumerate(lines, 1) if line.strip(blank)]
+    rows = [lines[i - 1] for i in numbers]
+    fields = _fields(rows[0], delimiter, numbers[0], name)
+    width, header = len(fields), not _are_data(fields, delimiter)
+    names = [" ".join(field.split()) if header else "" for field in fields]
+    names = [label or f"c{k}" for k, label in enumerate(names, 1)]
+    rows, numbers = rows[header:], numbers[header:]
+    if not rows:
+        raise DataError(f"{name}: there is only a header ({listing(names)}); give at least 2 rows of numbers.")
+    _check_widths(rows, numbers, delimiter, width, name)
+    body = "\n".join(rows) + "\n"
+    decimal = "," if delimiter != "," and _decimal_comma(body, delimiter) else "."
+    frame = _parsed(body, delimiter, decimal, width, name)
+    frame.columns = pd.Index(names)
+    return Table(frame, name, np.array(numbers), decimal)
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    """UTF-8 text, with or without a mark at the front; everything else is refused."""
+    head = raw[:4096]
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or head.count(0) > len(head) // 10:
+        raise DataError(f"{name}: the text is encoded as UTF-16; save the file as UTF-8.")
+    if 0 in raw:
+        line = raw.count(b"\n", 0, raw.index(0)) + 1
+        raise DataError(f"{name}: line {line} holds NUL bytes, as after a broken recording; cut them out.")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        start = error.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
+        line = raw.count(b"\n", 0, start) + 1
+        raise DataError(
+            f"{name}: byte {start} (0x{raw[start]:02x}, line {line}) is not UTF-8; save the file as UTF-8."
+        ) from None
+
+
+def _fields(line: str, delimiter: str, number: int, name: str) -> list[str]:
+    """The cells of one line; quotes may surround a cell and must close on the same line."""
+    if line.count('"') % 2:
+        raise DataError(f"{name}: a quote in line {number} does not close on that line; mend or remove it.")
+    if delimiter == " ":
+        return [cell.strip('"') for cell in re.findall(r'"[^"]*"|\S+', line)]
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+
+
+def _check_widths(rows: list[str], numbers: list[int], delimiter: str, width: int, name: str) -> None:
+    """Every row has as many cells as the first line."""
+    for line, number in zip(rows, numbers, strict=True):
+        if '"' in line:
+            have = len(_fields(line, delimiter, number, name))
+        else:
+            have = len(line.split()) if delimiter == " " else line.count(delimiter) + 1
+        if have != width:
+            raise DataError(
+                f"{name}: line {number} has {have} {'cell' if have == 1 else 'cells'} and the first line {width}; "
+                "give every row the same columns, and leave a missing cell empty or write NaN."
+            )
+    if width == 1 and numbers[-1] - numbers[0] >= len(numbers):
+        gap = int(np.argmax(np.diff(numbers) > 1))
+        raise DataError(f"{name}: line {numbers[gap] + 1} is empty; write NaN where the only column has no value.")
+
+
+def _are_data(fields: list[str], delimiter: str) -> bool:
+    """Whether the first line is no header: numbers, dates and missing cells only, and not all missing."""
+    decimal = "." if delimiter == "," else ","
+    data = [number(field, decimal) is not None or bool(_DATE.match(field)) for field in fields]
+    return all(data) and not all(field in MISSING for field in fields)
+
+
+def _decimal_comma(body: str, delimiter: str) -> bool:
+    """Whether some cell is a number with a comma, such as 1,5 or -2,5e-3."""
+    edge = {" ": r"[ \t]", "\t": r"\t", ";": ";"}[delimiter]
+    cell = rf'(?:^|{edge})[ "]*[+-]?\d*,\d+(?:[eE][+-]?\d+)?[ "]*(?:$|{edge})'
+    return "," in body and re.search(cell, body, re.MULTILINE) is not None
+
+
+def _parsed(body: str, delimiter: str, decimal: str, width: int, name: str) -> pd.DataFrame:
+    try:
+        return pd.read_csv(
+            io.StringIO(body),
+            sep=r"\s+" if delimiter == " " else delimiter,
+            header=None,
+            names=range(width),  # pyright: ignore[reportArgumentType]
+            index_col=False,
+            decimal=decimal,
+            na_values=list(MISSING),
+            keep_default_na=False,
+            skip_blank_lines=False,
+            skipinitialspace=True,
+            float_precision=PRECISION,
+            low_memory=False,
+            engine="c",
+        )
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"{name}: the text is no table of columns ({one_line(error)}).") from None
+
+
+def number(cell: str, decimal: str) -> float | None:
+    """The number a cell of text stands for; NaN where it is missing, None where it is no number."""
+    cell = cell.strip()
+    if cell in MISSING:
+        return np.nan
+    if "_" in cell or (decimal == "," and "." in cell and "," in cell):
+        return None
+    try:
+        return float(cell.replace(",", ".") if decimal == "," else cell)
+    except ValueError:
+        return None
+
+
+# Binary files
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise DataError(f"{path.name}: Parquet files need pyarrow; install mrgpssm[data], or save the table as CSV.")
+    try:
+        return pd.read_parquet(path, engine="pyarrow")
+    except Exception as error:
+        raise DataError(f"{path.name}: this is no readable Parquet file ({one_line(error)}); save it again.") from None
+
+
+def _npz(path: Path) -> dict[str, np.ndarray]:
+    """Arrays by name, or the columns of a 2-d array `data` called `names`. Pickled objects are never loaded."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {str(key): archive[key] for key in archive.files}
+    except Exception as error:
+        raise DataError(
+            f"{path.name}: this is no readable npz file of plain arrays ({one_line(error)}); "
+            "write it with numpy.savez and arrays of numbers."
+        ) from None
+    data, names = arrays.get("data"), arrays.get("names")
+    if data is None or names is None:
+        return arrays
+    if data.ndim != 2 or names.shape != data.shape[1:]:
+        raise DataError(
+            f"{path.name}: 'data' has shape {data.shape} and 'names' {names.shape}; give one name per column of data."
+        )
+    if len(set(names.tolist())) != len(names):
+        raise DataError(f"{path.name}: 'names' repeat ({listing(names.tolist())}); give every column its own name.")
+    return {str(label): data[:, k] for k, label in enumerate(names.tolist())}
+
+
+def _mat(path: Path) -> dict[str, np.ndarray]:
+    """The numeric variables of a MATLAB file of version 4 to 7; vectors lie either way."""
+    from scipy.io import loadmat
+
+    with path.open("rb") as file:
+        head = file.read(1024)
+    if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in head:
+        raise DataError(f"{path.name}: MATLAB files of version 7.3 cannot be read; save it with save(..., '-v7').")
+    try:
+        found = loadmat(path)
+    except Exception as error:
+        raise DataError(f"{path.name}: this is no readable MATLAB file ({one_line(error)}); save it again.") from None
+    arrays = {key: value for key, value in found.items() if not key.startswith("__") and isinstance(value, np.ndarray)}
+    return {key: value.ravel() if 1 in value.shape else value for key, value in arrays.items()}
+
+
+def _framed(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) -> pd.DataFrame:
+    """1-d arrays by name and 2-d ones as name_1, name_2, ...; single numbers, structs and cells are left out."""
+    columns: dict[str, np.ndarray] = {}
+    for key, array in arrays.items():
+        if array.dtype.kind not in "biufcmMSU" or array.ndim not in (1, 2) or array.size < 2:
+            continue
+        one = array.ndim == 1 or array.shape[1] == 1
+        columns |= {key: array.ravel()} if one else {f"{key}_{k + 1}": array[:, k] for k in range(array.shape[1])}
+    if not columns:
+        raise DataError(f"{name}: there is no column of numbers; store 1-d arrays of the same length.")
+    lengths = {key: len(column) for key, column in columns.items()}
+    asked = {key: lengths[key] for key in wanted if key in lengths} or lengths
+    if len(set(asked.values())) > 1:
+        sizes = listing(f"{key} ({rows})" for key, rows in asked.items())
+        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; store one table a file.")
+    rows = next(iter(asked.values()))
+    return pd.DataFrame({key: column for key, column in columns.items() if len(column) == rows})
+
+
+# Tables in memory
+
+
+def as_frame(table: Any, name: str) -> pd.DataFrame:
+    """A pandas table, one of another library (interchange protocol), or a mapping of 1-d arrays, as a new pandas table.
+
+    An index that has a name becomes a column, so that times kept there can be named.
+    """
+    if isinstance(table, pd.DataFrame):
+        named = table.index.name is not None and table.index.name not in table.columns
+        return table.reset_index() if named else table.copy(deep=False)
+    if isinstance(table, Mapping):
+        return _from_mapping(table, name)
+    if isinstance(table, Interchange):
+        return _from_interchange(table, name)
+    raise DataError(
+        f"{name}: a {type(table).__name__} is no table; give a path, a DataFrame, or a mapping of names to 1-d arrays."
+    )
+
+
+def _from_mapping(table: Mapping[Any, Any], name: str) -> pd.DataFrame:
+    columns = {str(key): _one_column(value, str(key), name) for key, value in table.items()}
+    lengths = {key: len(column) for key, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        sizes = listing(f"{key} ({rows})" for key, rows in lengths.items())
+        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; give all the same length.")
+    return pd.DataFrame(columns)
+
+
+def _one_column(values: Any, key: str, name: str) -> Any:
+    if isinstance(values, pd.Series | pd.Index):
+        return values.array.copy()
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(float), np.nan)
+    try:
+        array = np.array(values)
+    except ValueError:
+        array = None
+    if array is None or array.ndim != 1:
+        got = "rows of several lengths" if array is None else f"shape {array.shape}"
+        raise DataError(f"{name}: column {key!r} must be a 1-d array; got {got}.")
+    return array
+
+
+def _from_interchange(table: Interchange, name: str) -> pd.DataFrame:
+    """Read through the interchange protocol, which newer versions of pandas still read but warn about."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pd.api.interchange.from_dataframe(table).copy()
+    except Exception as error:
+        raise DataError(
+            f"{name}: pandas cannot read this {type(table).__name__} ({one_line(error)}); hand over a pandas DataFrame."
+        ) from None
+
+
+# Words for messages
+
+
+def one_line(error: Exception, most: int = 120) -> str:
+    """What another library says, on one line and not too long."""
+    text = " ".join(str(error).split()).rstrip(". ") or type(error).__name__
+    return text if len(text) <= most else text[:most].rstrip() + "..."
+
+
+def listing(names: Iterable[object], most: int = 30) -> str:
+    """Names on one line; of many, the first ones."""
+    words = [" ".join(str(name).split()) for name in names]
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more

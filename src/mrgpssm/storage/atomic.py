@@ -1,0 +1,84 @@
+"""Files that are old or new, never in between."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from mrgpssm.errors import StorageError
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write beside the target, flush to disk, read back, rename, flush the folder.
+
+    A crash at any moment leaves the old file or the new one. Nothing is left behind where writing fails.
+    """
+    with _explained(path, "write"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            _verify(temporary, data)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _flush_folder(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a log; a line cut short by a crash is dropped by its readers."""
+    with _explained(path, "append to"), path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def make_directory(path: Path) -> None:
+    """A folder that exists and can be written to."""
+    with _explained(path, "make the folder"):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def open_lock(path: Path) -> TextIO:
+    """An empty file to hold a lock on."""
+    with _explained(path, "open"):
+        return path.open("w")
+
+
+def _verify(path: Path, data: bytes) -> None:
+    if path.read_bytes() != data:
+        raise OSError("what was read back is not what was written")
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+@contextlib.contextmanager
+def _explained(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"Cannot {what} {path}: {reason}. What was there before is untouched; "
+            "free space or choose a folder that can be written to."
+        ) from None

@@ -1,0 +1,52 @@
+"""A snapshot as one file: parameters, moments, caches, counters and history, under the run's fingerprint."""
+
+import hashlib
+import json
+
+import numpy as np
+
+from mrgpssm.errors import ModelFileError
+from mrgpssm.storage import fill, named_leaves, pack, unpack
+from mrgpssm.training.backfit import Plan, Snapshot
+from mrgpssm.training.journal import Progress
+
+_KIND = "mrgpssm-checkpoint"
+_VERSION = 1
+_COUNTERS = ("component", "cycle", "step", "done", "total")
+_MEMBERS = ("bound", "rmse", "skipped")
+
+
+def fingerprint(plan: Plan, options: dict[str, object]) -> str:
+    """What a run is: its options and its data, as one hash. Runs with equal ones give equal results."""
+    sha = hashlib.sha256(json.dumps([options, list(plan.resolutions)], sort_keys=True).encode())
+    for name, array in named_leaves(plan.series, "series").items():
+        sha.update(f"{name} {array.dtype} {array.shape}".encode())
+        sha.update(array.tobytes())
+    return sha.hexdigest()
+
+
+def pack_snapshot(snapshot: Snapshot, mark: str) -> bytes:
+    """The bytes of a checkpoint."""
+    content = {"version": _VERSION, "fingerprint": mark, "turn": snapshot.turn, "step": snapshot.step}
+    tensors = named_leaves(snapshot.state, "state") | {"alive": snapshot.alive}
+    for name in _COUNTERS:
+        tensors[f"history.{name}"] = np.array([getattr(p, name) for p in snapshot.history], np.int64)
+    for name in _MEMBERS:
+        tensors[f"history.{name}"] = np.array([getattr(p, name) for p in snapshot.history])
+    return pack(_KIND, content, tensors)
+
+
+def unpack_snapshot(data: bytes, template: Snapshot, mark: str, name: str) -> Snapshot:
+    """The snapshot in a checkpoint's bytes; `template` is that of a run that has not begun."""
+    content, tensors = unpack(data, _KIND, name)
+    if content.get("version") != _VERSION:
+        raise ModelFileError(f"{name}: a checkpoint of format {content.get('version')!r:.20}; this is {_VERSION}.")
+    if content.get("fingerprint") != mark:
+        raise ModelFileError(f"{name}: the checkpoint belongs to another run: its options or its data differ.")
+    rows = [tensors[f"history.{key}"] for key in (*_COUNTERS[:3], *_MEMBERS, *_COUNTERS[3:])]
+    history = tuple(
+        Progress(int(a), int(b), int(c), bound, rmse, skipped, int(done), int(total))
+        for a, b, c, bound, rmse, skipped, done, total in zip(*rows, strict=True)
+    )
+    state = fill(template.state, tensors, "state", name, finite=False)  # members that were given up may hold NaN
+    return Snapshot(state, int(content["turn"]), int(content["step"]), tensors["alive"], history)
