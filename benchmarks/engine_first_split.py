@@ -18,9 +18,9 @@ import jax
 import numpy as np
 
 from mrgpssm import MRGPSSM, FitError, Sequence
+from mrgpssm.data.engine import load_engine
 from mrgpssm.experiments.record import write_record
 
-INPUTS = ("speed", "load", "lambda", "ignition")
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
 PAPER = {"preset": "paper", "window_start": "initial", "order": "given", "anneal": 1.0}
 RUNS = {
@@ -34,9 +34,7 @@ RUNS = {
 
 def load(root: Path, measurement: int, outputs: tuple[str, ...]) -> Sequence:
     """One measurement with the four inputs and the chosen outputs."""
-    table = np.loadtxt(root / "gengine2" / f"raw_{measurement:06d}_measurement_000000.csv", delimiter=",")
-    columns = [4 + OUTPUTS.index(name) for name in outputs]
-    return Sequence(table[:, :4], table[:, columns], 0.1, None, INPUTS, outputs, {}, f"measurement {measurement}")
+    return load_engine("gengine2", [measurement], outputs, root)[0]
 
 
 def run(root: Path, split: dict, outputs: tuple[str, ...], options: dict) -> dict:

@@ -34,6 +34,12 @@ def test_importing_changes_nothing_and_touches_no_device():
     assert not initialised
 
 
+def test_importing_takes_under_two_seconds_of_cpu():
+    code = "import resource, mrgpssm; u = resource.getrusage(resource.RUSAGE_SELF); print(u.ru_utime + u.ru_stime)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 2.0
+
+
 def test_presets_start_where_they_say():
     """The paper's table (supplement E.1) and our stable values, read back from the model."""
     dtype = jnp.zeros(()).dtype

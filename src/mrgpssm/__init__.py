@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mrgpssm.data import Sequence
+    from mrgpssm.data.tables import Columns, read_sequences
     from mrgpssm.errors import ConfigError, DataError, FitError, ModelFileError, StorageError
     from mrgpssm.estimator import MRGPSSM, load
     from mrgpssm.forecast import Forecast
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 __all__ = [
     "MRGPSSM",
+    "Columns",
     "ConfigError",
     "DataError",
     "FitError",
@@ -26,11 +28,14 @@ __all__ = [
     "Sequence",
     "StorageError",
     "load",
+    "read_sequences",
 ]
 
 _HOMES = {
     "MRGPSSM": "mrgpssm.estimator",
     "Sequence": "mrgpssm.data",
+    "Columns": "mrgpssm.data.tables",
+    "read_sequences": "mrgpssm.data.tables",
     "Forecast": "mrgpssm.forecast",
     "ConfigError": "mrgpssm.errors",
     "DataError": "mrgpssm.errors",

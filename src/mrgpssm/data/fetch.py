@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from mrgpssm.data.datasets import ROOT_VARIABLE, Dataset, data_root, dataset, find_file, how_to_get, sha256
 from mrgpssm.errors import DataError
+from mrgpssm.storage import flush_folder
 
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 16
@@ -111,7 +112,7 @@ def _download(file: str, known: str | None, address: str, folder: Path, report: 
         ) from None
     finally:
         logger.setLevel(level)
-    _sync(folder)
+    flush_folder(folder)
     report(f"fetched {path}")
     return path
 
@@ -184,14 +185,3 @@ def _copy(response: HTTPResponse, target: IO[bytes]) -> tuple[int, bool]:
 def _goes_on(response: HTTPResponse, start: int) -> bool:
     """Whether the answer continues at byte `start`; a server that knows no ranges sends the whole file instead."""
     return response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-
-
-def _sync(folder: Path) -> None:
-    """Wait until the folder's list of names is on the disk, where the system can say so."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

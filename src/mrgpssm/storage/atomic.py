@@ -30,7 +30,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
 
 
 def append_line(path: Path, line: str) -> None:
@@ -56,7 +56,8 @@ def _verify(path: Path, data: bytes) -> None:
         raise OSError("what was read back is not what was written")
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Wait until the folder's list of names is on the disk, where the system can say so."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
