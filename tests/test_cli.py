@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -332,4 +333,10 @@ def test_suggest_and_data_speak_to_people_and_machines(folder, capsys):
     code, out, _ = call(capsys, "data", "describe", "ballbeam")
     assert "Ball and beam" in out
     assert call(capsys, "--help")[0] == 0
-    assert call(capsys, "--show-completion", "bash")[0] in (0, 2)
+
+
+def test_the_shell_completes_commands():
+    asked = {"_MRGPSSM_COMPLETE": "complete_bash", "COMP_WORDS": "mrgpssm si", "COMP_CWORD": "1"}
+    command = [str(Path(sys.executable).parent / "mrgpssm")]
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["simulate"]
