@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -33,8 +34,7 @@ def frame(seed: int) -> pd.DataFrame:
 def folder(tmp_path, monkeypatch):
     """Three recordings, a fourth with shuffled columns, a model, and many files with something wrong."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MRGPSSM_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("MRGPSSM_DATA", str(tmp_path / "data"))
     for index, name in enumerate("abc"):
         frame(index).to_csv(f"{name}.csv", index=False)
     frame(3)[["Temp", "load", "t", "NOx", "speed"]].to_csv("d.csv", index=False)
@@ -97,7 +97,7 @@ def call(capsys, *arguments) -> tuple[int, str, str]:
     """The command in this process: exit code, output, error output."""
     before, sys.argv = sys.argv, ["mrgpssm", *map(str, arguments)]
     try:
-        with pytest.raises(SystemExit) as stopped:
+        with mock.patch.dict(os.environ), pytest.raises(SystemExit) as stopped:
             main()
     finally:
         sys.argv = before

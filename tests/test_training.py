@@ -126,6 +126,7 @@ def test_members_see_their_own_columns_units_and_sequences():
     assert float(total) == 220.0
 
 
+@pytest.mark.once
 def test_training_lowers_the_error_and_reports_it():
     series, tasks, ssm = problem(2)
     settings = TrainingSettings(
@@ -148,6 +149,7 @@ def test_fast_components_train_first_unless_told_otherwise():
     assert replace(settings, order="given").turns((30, 5, 1)) == [0, 1, 2]
 
 
+@pytest.mark.once
 def test_a_run_goes_on_from_any_snapshot_as_if_it_had_never_stopped():
     settings = TrainingSettings(samples=2, windows=3, window=5, buffer=1, cycles=2, steps=4, chunk=2, sweep_chunk=300)
     series, tasks, ssm = problem(2, inducing=4)
@@ -183,6 +185,7 @@ def test_a_fleet_gives_each_member_what_it_gets_alone():
             np.testing.assert_allclose(a[index], b[0], atol=1e-9)
 
 
+@pytest.mark.once
 def test_ten_cycles_compile_once_per_component_shape(monkeypatch):
     """Two components of one shape at two resolutions share one program, and cycles never compile again."""
     counts = {"step": 0, "walk": 0}
@@ -204,6 +207,7 @@ def test_ten_cycles_compile_once_per_component_shape(monkeypatch):
     assert counts == {"step": 1, "walk": 3}  # one sweep program, and the two components of the final bound
 
 
+@pytest.mark.once
 def test_a_sweep_is_the_mean_of_a_free_run_and_does_not_depend_on_chunks():
     series, tasks, ssm = problem(1)
     component, task, key = ssm.components[0], member(tasks, 0), jax.random.split(jax.random.key(5), 1)
@@ -269,6 +273,7 @@ def poisoned(ssm, part):
     return eqx.tree_at(where, ssm, jnp.full_like(where(ssm), jnp.nan))
 
 
+@pytest.mark.once
 def test_failing_steps_are_skipped_counted_and_then_stop_with_the_place():
     series, tasks, ssm = problem(2)
     settings = TrainingSettings(samples=2, windows=3, window=5, buffer=1, cycles=1, steps=30, chunk=10, patience=15)
@@ -277,6 +282,7 @@ def test_failing_steps_are_skipped_counted_and_then_stop_with_the_place():
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.once
 def test_one_broken_member_does_not_stop_the_others():
     series, tasks, ssm = problem(2)
     where = lambda s: s.components[0].transition.raw_process_noise  # noqa: E731
@@ -289,6 +295,7 @@ def test_one_broken_member_does_not_stop_the_others():
     np.testing.assert_array_equal(fit.state.health.skipped, [20, 0])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("preset", "rate"), [(STABLE, 0.05), (PAPER, 0.5)], ids=["stable", "paper, wild rate"])
 def test_a_thousand_random_starts_never_end_in_a_silent_nan(preset, rate):
     """50 steps each, one fleet: finite parameters, or counted skips and a dead member."""

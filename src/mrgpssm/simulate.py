@@ -13,7 +13,7 @@ import numpy as np
 
 from mrgpssm._types import Array, Float, Int, Key
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import FullMC, Noise, draw_process
+from mrgpssm.rollout import Noise, draw_process, fastest
 
 _START, _PROCESS, _WARMUP = 0, 1, 2
 
@@ -67,10 +67,8 @@ def _advance(
     s, d = here.states.shape
     process = draw_process(key, first, steps.shape[0], (s, d), steps.dtype)
 
-    def sample(start, inducing, process):
-        return FullMC().path(dynamics, start, inputs, steps, Noise(start, inducing, process)).states
-
-    states = jax.vmap(sample)(here.states, here.inducing, process)
+    noise = Noise(here.states[None], here.inducing[None], process[None])
+    states = fastest().states(dynamics, here.states[None], inputs[None], steps[None], noise)[0]
     current = jnp.concatenate([here.states[:, None], states[:, :-1]], axis=1)[:, ::every]
     return Particles(states[:, -1], here.inducing), jax.vmap(jax.vmap(component.emission))(current)
 

@@ -1,11 +1,13 @@
 """The `mrgpssm` command: user errors are one line and exit code 2, anything else that we can explain is exit code 1."""
 
+import os
 import sys
 from typing import Any
 
 import typer
 
-from mrgpssm.cli import data, demo, fit, suggest, use
+from mrgpssm.cache import user_cache
+from mrgpssm.cli import bench, data, demo, fit, suggest, use
 from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
 
 app = typer.Typer(
@@ -20,6 +22,7 @@ app.command("resume")(fit.resume)
 app.command("simulate")(use.simulate)
 app.command("evaluate")(use.evaluate)
 app.command("suggest")(suggest.suggest)
+app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 
 # typer brings its own copy of click or uses the installed one, depending on its version.
@@ -28,6 +31,7 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 
 def main() -> None:
     """Run the command line and turn what went wrong into one line on standard error and an exit code."""
+    _keep_compiled_programs()
     try:
         code = app(standalone_mode=False)
     except (ConfigError, DataError, ModelFileError) as error:
@@ -42,6 +46,12 @@ def main() -> None:
         _stop(" ".join(error.format_message().split()), error.exit_code)
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _keep_compiled_programs() -> None:
+    """This process is ours: compiled programs go to the user's cache, unless the user has set JAX up otherwise."""
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(user_cache() / "compiled"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 
 def _stop(message: str, code: int) -> None:

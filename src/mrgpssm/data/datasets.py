@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mrgpssm.cache import user_cache
 from mrgpssm.data.classic import halves, read_table
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
@@ -175,8 +176,7 @@ def data_root(root: str | Path | None = None) -> Path:
     chosen = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
     if chosen is not None:
         return Path(chosen).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "mrgpssm"
+    return user_cache()
 
 
 def find_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path | None:

@@ -2,7 +2,7 @@
 
 from mrgpssm.rollout.analytic import Analytic, conditional_moments, inducing_given_path, prior_dynamics
 from mrgpssm.rollout.base import AbstractScheme, Noise, Path, Rollout, draw_noise, draw_process, draw_starts, rollout
-from mrgpssm.rollout.full_mc import FullMC
+from mrgpssm.rollout.full_mc import FullMC, fastest
 from mrgpssm.rollout.marginal import Marginal
 
 SCHEMES: dict[str, AbstractScheme] = {"full_mc": FullMC(), "marginal": Marginal(), "analytic": Analytic()}
@@ -20,6 +20,7 @@ __all__ = [
     "draw_noise",
     "draw_process",
     "draw_starts",
+    "fastest",
     "inducing_given_path",
     "prior_dynamics",
     "rollout",

@@ -46,6 +46,33 @@ class AbstractScheme(eqx.Module):
     ) -> Path:
         """One trajectory from x_0 = start; inputs[i] and steps[i] take x_i to x_{i+1}."""
 
+    @abc.abstractmethod
+    def states(
+        self,
+        dynamics: Dynamics,
+        starts: Float[Array, "n s d"],
+        inputs: Float[Array, "n t u"],
+        steps: Float[Array, "n t"],
+        noise: Noise,
+    ) -> Float[Array, "n s t d"]:
+        """The states of s trajectories on each of n windows."""
+
+
+def mapped_states(
+    scheme: AbstractScheme,
+    dynamics: Dynamics,
+    starts: Float[Array, "n s d"],
+    inputs: Float[Array, "n t u"],
+    steps: Float[Array, "n t"],
+    noise: Noise,
+) -> Float[Array, "n s t d"]:
+    """One trajectory, mapped over samples inside windows: what depends on inputs alone is computed once per window."""
+
+    def window(starts, inputs, steps, noise):
+        return jax.vmap(lambda start, noise: scheme.path(dynamics, start, inputs, steps, noise).states)(starts, noise)
+
+    return jax.vmap(window)(starts, inputs, steps, noise)
+
 
 class Rollout(eqx.Module):
     """Trajectories of all components and the outputs they add up to, for n windows and s samples each."""
@@ -102,20 +129,8 @@ def rollout(
     strides: Float[Array, "n t"],
     noise: tuple[Noise, ...],
 ) -> Rollout:
-    """Draw every component on every window; inputs[:, i] drives the state over strides[:, i] raw samples.
-
-    Samples are mapped inside windows, so what depends on inputs alone is computed once per window.
-    """
+    """Draw every component on every window; inputs[:, i] drives the state over strides[:, i] raw samples."""
     steps = jax.vmap(ssm.steps)(strides)
-
-    def windows(dynamics: Dynamics, starts, steps, noise: Noise) -> Float[Array, "n s t d"]:
-        def window(starts, inputs, steps, noise):
-            return jax.vmap(lambda start, noise: scheme.path(dynamics, start, inputs, steps, noise).states)(
-                starts, noise
-            )
-
-        return jax.vmap(window)(starts, inputs, steps, noise)
-
-    states = tuple(map(windows, dynamics, starts, steps, noise))
+    states = tuple(scheme.states(d, x, inputs, h, e) for d, x, h, e in zip(dynamics, starts, steps, noise, strict=True))
     outputs = jax.vmap(jax.vmap(jax.vmap(ssm.emit)))(states)
     return Rollout(states, outputs)

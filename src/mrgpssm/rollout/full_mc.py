@@ -1,18 +1,24 @@
 """Full Monte Carlo (Ialongo et al., 2019): one draw of the inducing outputs per trajectory."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from mrgpssm._types import Array, Float
 from mrgpssm.model import Dynamics
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path
+from mrgpssm.native import ready
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path, mapped_states
+from mrgpssm.rollout.fused import native_states, supported
 
 
 class FullMC(AbstractScheme):
     """v ~ q(v) once, then x_{t+1} ~ p(x_{t+1} | x_t, v) at every step. Unbiased, O(T); the default.
 
-    Paper, supplement A, "Full Monte Carlo Treatment", and algorithm 2 (sampleSeq).
+    Paper, supplement A, "Full Monte Carlo Treatment", and algorithm 2 (sampleSeq). With `native`, batches go through
+    the native kernel where it knows the covariance.
     """
+
+    native: bool = eqx.field(static=True, default=False)
 
     def path(
         self,
@@ -34,3 +40,20 @@ class FullMC(AbstractScheme):
         step = jax.checkpoint(step, prevent_cse=False)
         forcing = jax.vmap(dynamics.forcing)(inputs)
         return jax.lax.scan(step, start, (forcing, steps, noise.process))[1]
+
+    def states(
+        self,
+        dynamics: Dynamics,
+        starts: Float[Array, "n s d"],
+        inputs: Float[Array, "n t u"],
+        steps: Float[Array, "n t"],
+        noise: Noise,
+    ) -> Float[Array, "n s t d"]:
+        if self.native and supported(dynamics):
+            return native_states(dynamics, starts, inputs, steps, noise)
+        return mapped_states(self, dynamics, starts, inputs, steps, noise)
+
+
+def fastest() -> FullMC:
+    """Full Monte Carlo by the quickest way this machine has."""
+    return FullMC(native=ready())

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,7 +17,7 @@ _COUNTERS = ("component", "cycle", "step", "done", "total")
 _MEMBERS = ("bound", "rmse", "skipped")
 
 
-def fingerprint(plan: Plan, options: dict[str, object]) -> str:
+def fingerprint(plan: Plan, options: Mapping[str, object]) -> str:
     """What a run is: its options and its data, as one hash. Runs with equal ones give equal results."""
     sha = hashlib.sha256(json.dumps([options, list(plan.resolutions)], sort_keys=True).encode())
     for name, array in named_leaves(plan.series, "series").items():

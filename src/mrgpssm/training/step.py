@@ -11,7 +11,7 @@ from mrgpssm._types import Array, Bool, Float, Int, Key, Scalar
 from mrgpssm.data import Series, draw_windows, window_counts
 from mrgpssm.elbo import ElboTerms, Windows, elbo_terms
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import FullMC, Noise, draw_noise, draw_starts, rollout
+from mrgpssm.rollout import Noise, draw_noise, draw_starts, fastest, rollout
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, Health, Learner, Task
 
@@ -138,7 +138,7 @@ def _bound(
     (drawn,) = draw_starts(model, windows.heads, noise)
     cached = cache.states[rows][:, None] + cache.spreads[rows][:, None] * noise[0].initial
     starts = (jnp.where(from_cache[:, None, None], cached, drawn),)
-    paths = rollout(FullMC(), model, dynamics, starts, windows.inputs, windows.strides, noise)
+    paths = rollout(fastest(), model, dynamics, starts, windows.inputs, windows.strides, noise)
     terms = elbo_terms(model, dynamics, windows, paths, buffer=settings.buffer, total=total)
     error = windows.outputs[:, settings.buffer :] - jnp.mean(paths.outputs[:, :, settings.buffer :], axis=1)
     rmse = jnp.sqrt(jnp.nanmean(jax.lax.stop_gradient(error) ** 2))

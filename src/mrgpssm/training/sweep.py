@@ -12,7 +12,7 @@ from mrgpssm._types import Array, Float, Int, Key, Keys, Scalar
 from mrgpssm.data import Series
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import FullMC, Noise, draw_process
+from mrgpssm.rollout import Noise, draw_process, fastest
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_inputs, member_outputs
 
@@ -61,13 +61,8 @@ def walk(
     k, s, d = here.states.shape
     process = draw_process(key, first, count, (k * s, d), steps.dtype).reshape(k, s, count, d)
 
-    def sequence(start, inputs, steps, inducing, process):
-        def sample(start, inducing, process):
-            return FullMC().path(dynamics, start, inputs, steps, Noise(start, inducing, process)).states
-
-        return jax.vmap(sample)(start, inducing, process)
-
-    states = jax.vmap(sequence)(here.states, inputs, steps, here.inducing, process)
+    noise = Noise(here.states, here.inducing, process)
+    states = fastest().states(dynamics, here.states, inputs, steps, noise)
     current = jnp.concatenate([here.states[:, :, None], states[:, :, :-1]], axis=2)
     return Walk(states[:, :, -1], here.inducing), current
 

@@ -1,0 +1,42 @@
+"""`mrgpssm bench`: how fast, as ratios taken in one run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.cli.show import print_json, print_rows
+
+
+def bench(
+    out: Annotated[Path | None, typer.Option(help="Write the record to this JSON file.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Gradient steps only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Time a gradient step by every path this machine has, its growth with each size, and free runs."""
+    from mrgpssm.experiments.bench import bench as measure
+    from mrgpssm.experiments.record import write_record
+
+    result = measure(quick, lambda line: typer.echo(line, err=True))
+    if out is not None:
+        write_record(out, result)
+    if as_json:
+        print_json(result)
+        return
+    rows = []
+    for step in result["steps"]:
+        for name, time in step["times"].items():
+            what = f"{step['label']}, {step['dtype']}"
+            rows.append(
+                [what, name, f"{time['ms']:.1f}", f"{step['ratio_to_ours'][name]:.2f}", f"{time['first_s']:.1f}"]
+            )
+    columns = ["step", "path", "ms", "times ours", "first call, s"]
+    print_rows("One gradient of the bound", columns, rows)
+    if not quick:
+        grown = [[name, ", ".join(f"{n}: {ms:.1f}" for n, ms in times.items())] for name, times in
+                 result["growth_ms"].items()]  # fmt: skip
+        print_rows("Our step in ms while one size grows", ["size", "ms"], grown)
+        for run in result["free_run"]:
+            typer.echo(f"Free run of one component, {run['samples']} samples: {run['us_per_step']:.1f} us a step.")
+    if not result["native_kernel"]:
+        typer.echo("The native kernel is not in use (no C++ compiler, another device, or MRGPSSM_NATIVE=0).")
