@@ -1,6 +1,6 @@
 """Real data: the first fixed split of the Bosch engine set gengine2, default settings, one restart.
 
-    python benchmarks/engine_first_split.py DATA_ROOT [--out results/engine-first-split.json] [--only NAME ...]
+    python benchmarks/engine_first_split.py DATA_ROOT [--out FILE] [--only NAME ...] [--outputs Temp ...]
 
 DATA_ROOT holds `gengine2/raw_0000NN_measurement_000000.csv` and `splits.json`. Every model is trained on the split's
 seven training files and runs freely over its six test files from their first row. 13 of the 22 published measurements
@@ -66,6 +66,7 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/engine-first-split.json"))
     parser.add_argument("--only", nargs="*", default=list(RUNS), choices=list(RUNS))
+    parser.add_argument("--outputs", nargs="*", default=list(OUTPUTS), choices=OUTPUTS)
     arguments = parser.parse_args()
     split = json.loads((arguments.root / "splits.json").read_text())["splits"][0]
     digest = hashlib.sha256()
@@ -73,7 +74,9 @@ def main() -> None:
         digest.update(np.ascontiguousarray(load(arguments.root, n, OUTPUTS).outputs).tobytes())
     results = {}
     for name in arguments.only:
-        results[name] = run(arguments.root, split, *RUNS[name])
+        outputs, options = RUNS[name]
+        chosen = tuple(output for output in outputs if output in arguments.outputs)
+        results[name] = run(arguments.root, split, chosen, options)
         print(name, json.dumps(results[name]), flush=True)
         record = {
             "experiment": "engine, first split, free run",

@@ -19,9 +19,9 @@ it off), else the JAX scan. The kernel lays the samples of a window into SIMD la
 once for all of them, walks only the whitener's triangle, recomputes the step in the reverse pass and forms the
 whitener's gradient as one product over the window. The scan over single trajectories is its referee: values and
 gradients agree to 1e-10 in float64, and in float32 to 1e-5 or as well as the scan itself agrees with float64
-(`tests/test_native.py`). *PyTorch eager* is the same
-mathematics as a research script would write it. The *floor* is the step's exponentials and products with the whitener
-as large dense operations in JAX; ours can be below it because it uses the triangle.
+(`tests/test_native.py`). *PyTorch eager* is the same mathematics as a research script would write it. The *floor* is
+the step's exponentials and products with the whitener as large dense operations in JAX; ours can be below it because
+it uses the triangle.
 
 One BLAS thread while we compute: with two, OpenBLAS's waiting threads took half of every step on two cores.
 """
@@ -46,13 +46,14 @@ def render(name: str, record: dict[str, Any]) -> str:
         size = step["size"]
         label = (f"{step['label']}, {step['dtype']} (N={size['windows']}, T={size['steps']}, S={size['samples']}, "
                  f"M={size['inducing']}, D={size['latent']})")  # fmt: skip
-        for path, time in step["times"].items():
+        for path, time in sorted(step["times"].items(), key=lambda item: item[1]["ms"]):
             ratio = step["ratio_to_ours"][path]
             lines.append(f"| {label} | {path} | {time['ms']:.1f} | {ratio:.2f} | {time['first_s']:.1f} |")
     if "growth_ms" in record:
         lines += ["", "Our step, float32, from the paper's sizes while one grows (ms):", "", "| | |", "|---|---|"]
         for what, times in record["growth_ms"].items():
-            lines.append(f"| {what} | {', '.join(f'{n}: {ms:.1f}' for n, ms in times.items())} |")
+            ordered = sorted(times.items(), key=lambda item: int(item[0]))
+            lines.append(f"| {what} | {', '.join(f'{n}: {ms:.1f}' for n, ms in ordered)} |")
         runs = [f"{run['us_per_step']:.1f} us a step with {run['samples']} samples" for run in record["free_run"]]
         lines += ["", f"Free run of one component: {'; '.join(runs)}. Peak memory of the whole benchmark: "
                   f"{record['peak_megabytes']:.0f} MB."]  # fmt: skip
