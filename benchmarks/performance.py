@@ -23,7 +23,8 @@ gradients agree to 1e-10 in float64, and in float32 to 1e-5 or as well as the sc
 the step's exponentials and products with the whitener as large dense operations in JAX; ours can be below it because
 it uses the triangle.
 
-One BLAS thread while we compute: with two, OpenBLAS's waiting threads took half of every step on two cores.
+One BLAS thread while we compute: with two, OpenBLAS's waiting threads nearly doubled a step (19 against 10.5 ms, seen
+while building the kernel; not in a record).
 """
 MISSING = """
 Not here yet: a fused kernel for GPUs, and free runs parallel in time. On a GPU the JAX scan is used.

@@ -187,7 +187,7 @@ BAD = [
     (fit("--window-start", "zero"), "window_start"),
     (fit("--order", "random"), "fast-first, given"),
     (fit("--joint", "--latent-dim", "1"), "latent_dim must be at least 2"),
-    (fit("--checkpoint-seconds", "-5"), "checkpoint_seconds"),
+    (fit("--checkpoint-seconds", "-0.5"), "checkpoint_seconds"),
     (fit("--validation", "none.csv"), "none.csv"),
     (fit("--colour", "red"), "--colour"),
     # configurations

@@ -13,7 +13,7 @@ import pytest
 from mrgpssm import native
 from mrgpssm.gp import Matern32
 from mrgpssm.model import STABLE, init_ssm
-from mrgpssm.rollout import FullMC, Noise
+from mrgpssm.rollout import FullMC, Noise, draw_states
 
 pytestmark = [
     pytest.mark.float64,  # both precisions are tried in the pass that has both
@@ -48,7 +48,7 @@ def pulled(scheme, dynamics, starts, inputs, steps, noise, weights):
 
     def loss(everything):
         dynamics, starts, inputs, steps, noise = everything
-        states = scheme.states(dynamics, starts, inputs, steps, noise)
+        states = draw_states(scheme, dynamics, starts, inputs, steps, noise)
         return jnp.sum(weights * states), states
 
     gradient = eqx.filter_jit(eqx.filter_grad(loss, has_aux=True))

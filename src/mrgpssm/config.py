@@ -119,12 +119,18 @@ def _check(config: RunConfig, where: str) -> None:
         raise ConfigError(f"{where}: data.gaps must be one of {', '.join(_GAPS)}; got {data.gaps!r}.")
     if data.time is not None and not isinstance(data.time, str):
         raise ConfigError(f"{where}: data.time must be the name of a column; got {data.time!r}.")
-    for name, value in (("data.dt", data.dt), ("run.checkpoint_seconds", run.checkpoint_seconds)):
-        least = -1.0 if name.startswith("run") else 0.0
-        if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool) or not value > least):
-            raise ConfigError(f"{where}: {name} must be a positive number of seconds; got {value!r}.")
+    if data.dt is not None and not (_is_number(data.dt) and data.dt > 0):
+        raise ConfigError(f"{where}: data.dt must be a positive number of seconds; got {data.dt!r}.")
+    if not (_is_number(run.checkpoint_seconds) and run.checkpoint_seconds >= 0):
+        raise ConfigError(
+            f"{where}: run.checkpoint_seconds must be a number of seconds, at least 0; got {run.checkpoint_seconds!r}."
+        )
     if not isinstance(run.directory, str) or not run.directory:
         raise ConfigError(f"{where}: run.directory must be the name of a folder; got {run.directory!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _strings(value: Any, where: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ def floating_point(precision: str):
     """64 bits on request, no TF32 in products, one BLAS thread; all is as before afterwards.
 
     The factors are small: more BLAS threads gain nothing there, and while they wait for work they take the processor
-    from the rollout (at the paper's sizes half of a step on two cores).
+    from the rollout.
     """
     with (
         jax.enable_x64(precision == "float64"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from mrgpssm._types import Array, Float, Int, Key
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Noise, draw_process, fastest
+from mrgpssm.rollout import Noise, draw_process, draw_states, fastest
 
 _START, _PROCESS, _WARMUP = 0, 1, 2
 
@@ -68,7 +68,7 @@ def _advance(
     process = draw_process(key, first, steps.shape[0], (s, d), steps.dtype)
 
     noise = Noise(here.states[None], here.inducing[None], process[None])
-    states = fastest().states(dynamics, here.states[None], inputs[None], steps[None], noise)[0]
+    states = draw_states(fastest(), dynamics, here.states[None], inputs[None], steps[None], noise)[0]
     current = jnp.concatenate([here.states[:, None], states[:, :-1]], axis=1)[:, ::every]
     return Particles(states[:, -1], here.inducing), jax.vmap(jax.vmap(component.emission))(current)
 

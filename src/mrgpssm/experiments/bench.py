@@ -21,7 +21,7 @@ from mrgpssm.elbo import Windows, elbo
 from mrgpssm.experiments import torch_step
 from mrgpssm.model import SSM, STABLE, Component, init_ssm
 from mrgpssm.precision import floating_point
-from mrgpssm.rollout import FullMC, Noise, draw_noise, draw_process, fastest
+from mrgpssm.rollout import FullMC, Noise, draw_noise, draw_process, draw_states, fastest
 
 OURS = "ours"
 
@@ -159,7 +159,7 @@ def free_run(samples: int, rows: int, dtype: str = "float32") -> dict[str, float
             process = draw_process(key, jnp.zeros((), jnp.int32), rows, (samples, d), jnp.dtype(dtype))[None]
             noise = Noise(jnp.zeros((1, samples, d), dtype), jax.random.normal(key, (1, samples, d, m), dtype), process)
             steps = jnp.full((1, rows), 1.0, dtype)
-            return fastest().states(component.dynamics(), noise.initial, inputs, steps, noise)
+            return draw_states(fastest(), component.dynamics(), noise.initial, inputs, steps, noise)
 
         result = timed(lambda: jax.block_until_ready(run(component, jax.random.key(0))))
     return {"samples": samples, "rows": rows, "us_per_step": 1e3 * result["ms"] / rows, "first_s": result["first_s"]}

@@ -1,7 +1,8 @@
 """The three sampling schemes of q(x_t) (paper, supplement A) behind one interface."""
 
 from mrgpssm.rollout.analytic import Analytic, conditional_moments, inducing_given_path, prior_dynamics
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path, Rollout, draw_noise, draw_process, draw_starts, rollout
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path, Rollout, draw_noise, draw_process, draw_starts
+from mrgpssm.rollout.batch import draw_states, rollout
 from mrgpssm.rollout.full_mc import FullMC, fastest
 from mrgpssm.rollout.marginal import Marginal
 
@@ -20,6 +21,7 @@ __all__ = [
     "draw_noise",
     "draw_process",
     "draw_starts",
+    "draw_states",
     "fastest",
     "inducing_given_path",
     "prior_dynamics",

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from mrgpssm._types import Array, Float, Int, Scalar
 from mrgpssm.linalg import solve_lower
 from mrgpssm.model import Dynamics, Forcing
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path, mapped_states
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path
 
 
 class History(NamedTuple):
@@ -48,16 +48,6 @@ class Analytic(AbstractScheme):
             return mean + jnp.sqrt(variance) * epsilon
 
         return _along(dynamics, start, inputs, steps, noise.process, draw)
-
-    def states(
-        self,
-        dynamics: Dynamics,
-        starts: Float[Array, "n s d"],
-        inputs: Float[Array, "n t u"],
-        steps: Float[Array, "n t"],
-        noise: Noise,
-    ) -> Float[Array, "n s t d"]:
-        return mapped_states(self, dynamics, starts, inputs, steps, noise)
 
 
 def conditional_moments(

@@ -1,4 +1,4 @@
-"""What a sampling scheme takes and gives, and the one place where trajectories are batched.
+"""What a sampling scheme takes and gives, and the noise it is given.
 
 A scheme draws one trajectory of one component from q(x_1, ..., x_T | x_0) (paper, supplement A). All randomness comes
 in as standard normal noise, so that a rollout is a pure function and two formulations can be compared on equal noise.
@@ -46,33 +46,6 @@ class AbstractScheme(eqx.Module):
     ) -> Path:
         """One trajectory from x_0 = start; inputs[i] and steps[i] take x_i to x_{i+1}."""
 
-    @abc.abstractmethod
-    def states(
-        self,
-        dynamics: Dynamics,
-        starts: Float[Array, "n s d"],
-        inputs: Float[Array, "n t u"],
-        steps: Float[Array, "n t"],
-        noise: Noise,
-    ) -> Float[Array, "n s t d"]:
-        """The states of s trajectories on each of n windows."""
-
-
-def mapped_states(
-    scheme: AbstractScheme,
-    dynamics: Dynamics,
-    starts: Float[Array, "n s d"],
-    inputs: Float[Array, "n t u"],
-    steps: Float[Array, "n t"],
-    noise: Noise,
-) -> Float[Array, "n s t d"]:
-    """One trajectory, mapped over samples inside windows: what depends on inputs alone is computed once per window."""
-
-    def window(starts, inputs, steps, noise):
-        return jax.vmap(lambda start, noise: scheme.path(dynamics, start, inputs, steps, noise).states)(starts, noise)
-
-    return jax.vmap(window)(starts, inputs, steps, noise)
-
 
 class Rollout(eqx.Module):
     """Trajectories of all components and the outputs they add up to, for n windows and s samples each."""
@@ -118,19 +91,3 @@ def draw_starts(ssm: SSM, heads: Float[Array, "n h c"], noise: tuple[Noise, ...]
         return jax.vmap(lambda q, noise: jax.vmap(q.sample)(noise))(q, noise.initial)
 
     return tuple(draw(c, e) for c, e in zip(ssm.components, noise, strict=True))
-
-
-def rollout(
-    scheme: AbstractScheme,
-    ssm: SSM,
-    dynamics: tuple[Dynamics, ...],
-    starts: tuple[Float[Array, "n s _"], ...],
-    inputs: Float[Array, "n t u"],
-    strides: Float[Array, "n t"],
-    noise: tuple[Noise, ...],
-) -> Rollout:
-    """Draw every component on every window; inputs[:, i] drives the state over strides[:, i] raw samples."""
-    steps = jax.vmap(ssm.steps)(strides)
-    states = tuple(scheme.states(d, x, inputs, h, e) for d, x, h, e in zip(dynamics, starts, steps, noise, strict=True))
-    outputs = jax.vmap(jax.vmap(jax.vmap(ssm.emit)))(states)
-    return Rollout(states, outputs)

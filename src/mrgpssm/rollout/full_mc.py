@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from mrgpssm._types import Array, Float
 from mrgpssm.model import Dynamics
 from mrgpssm.native import ready
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path, mapped_states
-from mrgpssm.rollout.fused import native_states, supported
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path
 
 
 class FullMC(AbstractScheme):
@@ -40,18 +39,6 @@ class FullMC(AbstractScheme):
         step = jax.checkpoint(step, prevent_cse=False)
         forcing = jax.vmap(dynamics.forcing)(inputs)
         return jax.lax.scan(step, start, (forcing, steps, noise.process))[1]
-
-    def states(
-        self,
-        dynamics: Dynamics,
-        starts: Float[Array, "n s d"],
-        inputs: Float[Array, "n t u"],
-        steps: Float[Array, "n t"],
-        noise: Noise,
-    ) -> Float[Array, "n s t d"]:
-        if self.native and supported(dynamics):
-            return native_states(dynamics, starts, inputs, steps, noise)
-        return mapped_states(self, dynamics, starts, inputs, steps, noise)
 
 
 def fastest() -> FullMC:

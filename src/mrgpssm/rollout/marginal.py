@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from mrgpssm._types import Array, Float
 from mrgpssm.model import Dynamics
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path, mapped_states
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path
 
 
 class Marginal(AbstractScheme):
@@ -36,13 +36,3 @@ class Marginal(AbstractScheme):
         step = jax.checkpoint(step, prevent_cse=False)
         forcing = jax.vmap(dynamics.forcing)(inputs)
         return jax.lax.scan(step, start, (forcing, steps, noise.process))[1]
-
-    def states(
-        self,
-        dynamics: Dynamics,
-        starts: Float[Array, "n s d"],
-        inputs: Float[Array, "n t u"],
-        steps: Float[Array, "n t"],
-        noise: Noise,
-    ) -> Float[Array, "n s t d"]:
-        return mapped_states(self, dynamics, starts, inputs, steps, noise)

@@ -12,7 +12,7 @@ from mrgpssm._types import Array, Float, Int, Key, Keys, Scalar
 from mrgpssm.data import Series
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Noise, draw_process, fastest
+from mrgpssm.rollout import Noise, draw_process, draw_states, fastest
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_inputs, member_outputs
 
@@ -62,7 +62,7 @@ def walk(
     process = draw_process(key, first, count, (k * s, d), steps.dtype).reshape(k, s, count, d)
 
     noise = Noise(here.states, here.inducing, process)
-    states = fastest().states(dynamics, here.states, inputs, steps, noise)
+    states = draw_states(fastest(), dynamics, here.states, inputs, steps, noise)
     current = jnp.concatenate([here.states[:, :, None], states[:, :, :-1]], axis=2)
     return Walk(states[:, :, -1], here.inducing), current
 
