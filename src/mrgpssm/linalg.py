@@ -1,14 +1,18 @@
 """The one jittered Cholesky, triangular solves and Gaussian divergences."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from mrgpssm import native
 from mrgpssm._types import Array, Bool, Float, Scalar
+from mrgpssm.native import gpu_factor
 
 _MAX_JITTER = 1e-1
+_product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 class JitteredCholesky(NamedTuple):
@@ -42,6 +46,48 @@ def jittered_cholesky(matrix: Float[Array, "m m"]) -> JitteredCholesky:
     start = jnp.asarray(base_jitter(matrix.dtype), matrix.dtype)
     jitter = jax.lax.while_loop(fails, lambda jitter: 10 * jitter, start)
     return JitteredCholesky(jnp.linalg.cholesky(matrix + jitter * eye), jitter)
+
+
+class Factors(NamedTuple):
+    """L, its inverse, and the jitter that L needed: `root @ root.T = matrix + jitter * I`."""
+
+    root: Float[Array, "m m"]
+    inverse: Float[Array, "m m"]
+    jitter: Scalar
+
+
+@jax.custom_vjp
+def factors(matrix: Float[Array, "m m"]) -> Factors:
+    """Both factors of a correlation matrix that whitening needs, by `jittered_cholesky`, or by one kernel on a GPU.
+
+    With the inverse W = L⁻¹ at hand, the reverse pass is a few products (Murray, 2016): for cotangents L̄ and W̄,
+
+        Ḡ = L̄ - Wᵀ W̄ Wᵀ,    P = Φ(Lᵀ tril(Ḡ)),    K̄ = Wᵀ (P + Pᵀ) W / 2,
+
+    where Φ takes the lower triangle and halves its diagonal.
+    """
+    size, dtype = matrix.shape[0], str(matrix.dtype)
+    if native.platform() == "gpu" and native.ready() and gpu_factor.usable(size, dtype):
+        bounds = jnp.asarray([base_jitter(matrix.dtype), _MAX_JITTER], matrix.dtype)
+        return Factors(*gpu_factor.factor(matrix, bounds))
+    root, jitter = jittered_cholesky(matrix)
+    return Factors(root, solve_lower(root, jnp.eye(size, dtype=matrix.dtype)), jitter)
+
+
+def _factors_forward(matrix):
+    made = factors(matrix)
+    return made, made
+
+
+def _factors_backward(made: Factors, cotangent: Factors):
+    L, W = made.root, made.inverse
+    G = jnp.tril(cotangent.root - _product(W.T, _product(cotangent.inverse, W.T)))
+    P = jnp.tril(_product(L.T, G))
+    P = P - 0.5 * jnp.diag(jnp.diagonal(P))
+    return (0.5 * _product(W.T, _product(P + P.T, W)),)
+
+
+factors.defvjp(_factors_forward, _factors_backward)
 
 
 def solve_lower(factor: Float[Array, "m m"], rhs: Float[Array, "m n"]) -> Float[Array, "m n"]:

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from mrgpssm._types import Array, Float, Scalar
 from mrgpssm.gp.kernels import AbstractKernel
-from mrgpssm.linalg import jittered_cholesky, solve_lower, whitened_kl
+from mrgpssm.linalg import factors, solve_lower, whitened_kl
 from mrgpssm.params import lower_triangular
 
 # Σ(z) is a small difference of large numbers: TF32, a GPU's default for float32 products, would leave nothing of it.
@@ -145,8 +145,7 @@ class SparseGP(eqx.Module):
         def factorise(inducing: Float[Array, "m z"]):
             difference = inducing[:, None, :] - inducing[None, :, :]
             squared_distance = jnp.sum(relevance[None, None, :] * difference**2, axis=-1)
-            root, jitter = jittered_cholesky(self.kernel.correlation(squared_distance))
-            return root, solve_lower(root, jnp.eye(root.shape[0], dtype=root.dtype)), jitter
+            return factors(self.kernel.correlation(squared_distance))
 
         unit_root, unit_whitener, jitter = jax.vmap(factorise)(self.inducing)
         amplitude = self.kernel.amplitude

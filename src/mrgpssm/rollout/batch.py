@@ -21,7 +21,7 @@ def draw_states(
 
     Samples are mapped inside windows, so what depends on inputs alone is computed once per window.
     """
-    if isinstance(scheme, FullMC) and scheme.native and supported(dynamics):
+    if isinstance(scheme, FullMC) and scheme.native and supported(dynamics, *starts.shape[:2]):
         return native_states(dynamics, starts, inputs, steps, noise)
 
     def window(starts, inputs, steps, noise):

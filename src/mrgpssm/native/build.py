@@ -1,0 +1,61 @@
+"""Building our native sources once, into the user's cache."""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+
+from mrgpssm.cache import user_cache
+
+_FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-pthread", "-w")
+# Not -ffast-math: a number that is not finite must come out as one.
+_MATHS = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+
+
+class NoCompilerError(Exception):
+    """A compiler that a kernel needs is not on this machine."""
+
+
+def shared_library(source: Path) -> Path:
+    """The shared library for this source, compiler, JAX and processor, from the user's cache or freshly built."""
+    compiler = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+    if compiler is None:
+        raise NoCompilerError("No C++ compiler was found; JAX computes alone.")
+    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    facts = (source.read_text(), said, jax.__version__, platform.machine(), _processor(), *_FLAGS, *_MATHS)
+
+    def compile_to(path: Path) -> None:
+        command = [compiler, *_FLAGS, *_MATHS, f"-I{jax.ffi.include_dir()}", str(source), "-o", str(path), "-ldl"]
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+
+    return cached(facts, ".so", compile_to)
+
+
+def cached(facts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) -> Path:
+    """What `make` writes, kept under the hash of `facts`.
+
+    It is made beside its place, then renamed: two processes may build at once, and neither sees half a file.
+    """
+    path = user_cache() / "native" / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}{suffix}"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            made = Path(folder) / path.name
+            make(made)
+            os.replace(made, path)
+    return path
+
+
+def _processor() -> str:
+    """What -march=native depends on, so that a cache shared by machines stays apart."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
