@@ -1,0 +1,125 @@
+"""Runs an experiment piece by piece: finished ones are skipped, and none is begun that would not end in time."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mrgpssm.errors import ConfigError
+from mrgpssm.experiments.record import device_name
+from mrgpssm.experiments.reproduce import semisynthetic
+from mrgpssm.experiments.reproduce.config import Experiment, load_experiment, slug
+from mrgpssm.experiments.reproduce.pieces import Piece, fleet_work, run_method
+from mrgpssm.experiments.reproduce.problems import Problem, engine_problem, measurement
+from mrgpssm.experiments.reproduce.records import digest, is_done, read_records, save_record
+
+_FIRST_GUESS = 1.3  # pieces are never quite alike
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where an experiment runs: its scale, the root of the data, the folder of the records, and whether to show how."""
+
+    scale: str
+    root: str | None
+    out: Path
+    show: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of the pieces, by name."""
+
+    ran: tuple[str, ...]
+    skipped: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def reproduce(
+    what: str, setting: Setting, *, minutes: float | None, only: str | None, tell: Callable[[str], None]
+) -> Summary:
+    """Run the pieces of one experiment that have no record yet."""
+    began, ran, skipped, left = time.monotonic(), [], [], []
+    wanted = None if only is None else slug(only)
+    names = []
+    for piece in pieces(what, setting):
+        names.append(slug(piece.name))
+        if wanted not in (None, names[-1]):
+            continue
+        records = read_records(setting.out, setting.scale)
+        made = piece.product is None or piece.product.exists()
+        if made and is_done(records, digest(piece.config), piece.data["sha256"]):
+            skipped.append(piece.name)
+            continue
+        needed = _estimate(piece, records)
+        if left or (minutes is not None and time.monotonic() - began + needed > 60 * minutes):
+            left.append(piece.name)
+            continue
+        tell(f"{what}: {piece.name} ..." + (f" (about {needed:.0f} s)" if needed else ""))
+        save_record(setting.out, _described(piece) | piece.run())
+        ran.append(piece.name)
+    if wanted is not None and wanted not in names:
+        raise ConfigError(f"{what} has no piece {only!r}; choose one of {', '.join(names)}.")
+    return Summary(tuple(ran), tuple(skipped), tuple(left))
+
+
+def pieces(what: str, setting: Setting) -> Iterator[Piece]:
+    """The pieces of an experiment, in the order in which they can run."""
+    experiment = load_experiment(what, setting.scale)
+    if experiment.problem == "engine":
+        yield from _methods(experiment, engine_problem(setting.scale, setting.root), setting)
+    elif experiment.problem == "semi-synthetic":
+        yield _latents(experiment, setting)
+        problem = semisynthetic.ready_sets(experiment, setting.scale, setting.root, setting.out)
+        yield from _methods(experiment, problem, setting)
+    else:
+        raise ConfigError(f"{what} has no runs yet.")
+
+
+def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iterator[Piece]:
+    data, traces = problem.describe(), experiment.problem == "semi-synthetic"
+    for method in experiment.methods:
+        members = len(problem.folds) * len(problem.outputs) * method.options.restarts
+
+        def run(method=method) -> dict[str, Any]:
+            return run_method(method, problem, experiment.evaluation, show=setting.show, traces=traces)
+
+        work = fleet_work(method.options, members)
+        yield Piece(experiment.what, setting.scale, method.name, experiment.config(method), data, work, run)
+
+
+def _latents(experiment: Experiment, setting: Setting) -> Piece:
+    source = measurement(setting.scale, setting.root)
+    config, data = semisynthetic.latents_mark(experiment, source)
+    path = semisynthetic.latents_path(setting.out, setting.scale)
+
+    def run() -> dict[str, Any]:
+        latents, result = semisynthetic.make_latents(experiment, source, show=setting.show)
+        semisynthetic.save_latents(path, latents, digest([config, data["sha256"]]))
+        return result | {"traces": semisynthetic.latent_traces(latents, source.dt)}
+
+    return Piece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path)
+
+
+def _described(piece: Piece) -> dict[str, Any]:
+    return {
+        "experiment": piece.what,
+        "scale": piece.scale,
+        "name": piece.name,
+        "config": piece.config,
+        "config_sha256": digest(piece.config),
+        "data": piece.data,
+        "work": piece.work,
+    }
+
+
+def _estimate(piece: Piece, records: list[dict[str, Any]]) -> float:
+    """Seconds by the slowest rate of what was done on a device of this kind; 0 where nothing was."""
+    device = device_name()
+    rates = [
+        r["seconds"]["all"] / r["work"]
+        for r in records
+        if r["work"] > 0 and r["failure"] is None and r["environment"]["device"] == device
+    ]
+    return _FIRST_GUESS * max(rates) * piece.work if rates else 0.0
