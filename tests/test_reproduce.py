@@ -70,7 +70,9 @@ def test_evaluation_of_a_fleet_is_what_the_estimator_scores(problem, trained, al
             assert value == pytest.approx(table[name].iloc[output], abs=0.03, rel=0.03), name
     run = alone.simulate(test, samples=400, seed=1)
     scaling = alone.fitted_.scaling
-    np.testing.assert_allclose(scaling.output_mean[0] + scaling.output_sd[0] * outcome.mean[2][0], run.mean[:, 0], atol=0.05)
+    np.testing.assert_allclose(
+        scaling.output_mean[0] + scaling.output_sd[0] * outcome.mean[2][0], run.mean[:, 0], atol=0.05
+    )
 
 
 @pytest.mark.float64

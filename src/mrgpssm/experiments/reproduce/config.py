@@ -18,11 +18,15 @@ SCALES = ("smoke", "paper")
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a table: a name, the estimator's arguments, and where the observation noise starts (None: preset)."""
+    """One row of a table: a name, the estimator's arguments, and where the observation noise starts (None: preset).
+
+    `as_long_as` names another method: this one takes as many steps as fit into the other's time.
+    """
 
     name: str
     options: Options
     observation_sd: float | None = None
+    as_long_as: str | None = None
 
     @property
     def slug(self) -> str:
@@ -89,8 +93,14 @@ def load_experiment(what: str, scale: str) -> Experiment:
         methods=methods,
         evaluation=evaluation,
         repeats=min(table.pop("repeats", 1), 2 if small else 100),
-        more=table | {"smaller": small.get("model", {})},
+        more=_scaled(table, scale) | {"smaller": small.get("model", {}), "sizes": sizes},
     )
+
+
+def _scaled(table: dict[str, Any], scale: str) -> dict[str, Any]:
+    """The rest of a config; its own `smoke` table replaces what it names."""
+    small = table.pop("smoke", {})
+    return table | small if scale == "smoke" else table
 
 
 def make_options(given: dict[str, Any]) -> Options:
@@ -119,5 +129,9 @@ def _smaller(given: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
 def _method(
     entry: dict[str, Any], sizes: dict[str, Any], small: dict[str, Any], observation_sd: float | None
 ) -> Method:
-    own = {key: value for key, value in entry.items() if key not in ("name", *small)}
-    return Method(entry["name"], make_options(sizes | own), observation_sd)
+    """A method with the shared sizes; at smoke scale these win over its own, but for what its `smoke` table says."""
+    known = ("name", "as_long_as", "smoke")
+    own = {key: value for key, value in entry.items() if key not in (*known, *small)}
+    if small:
+        own |= entry.get("smoke", {})
+    return Method(entry["name"], make_options(sizes | own), observation_sd, entry.get("as_long_as"))

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mrgpssm.errors import ConfigError
 from mrgpssm.experiments.record import device_name
-from mrgpssm.experiments.reproduce import semisynthetic
+from mrgpssm.experiments.reproduce import batches, complexity, semisynthetic
 from mrgpssm.experiments.reproduce.config import Experiment, load_experiment, slug
 from mrgpssm.experiments.reproduce.pieces import Piece, fleet_work, run_method
 from mrgpssm.experiments.reproduce.problems import Problem, engine_problem, measurement
 from mrgpssm.experiments.reproduce.records import digest, is_done, read_records, save_record
 
-_FIRST_GUESS = 1.3  # pieces are never quite alike
+_MARGIN = 1.3  # pieces are never quite alike
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def reproduce(
     began, ran, skipped, left = time.monotonic(), [], [], []
     wanted = None if only is None else slug(only)
     names = []
-    for piece in pieces(what, setting):
+    for piece in pieces(what, setting, tell):
         names.append(slug(piece.name))
         if wanted not in (None, names[-1]):
             continue
@@ -54,7 +56,7 @@ def reproduce(
             continue
         needed = _estimate(piece, records)
         if left or (minutes is not None and time.monotonic() - began + needed > 60 * minutes):
-            left.append(piece.name)
+            left.append(f"{piece.name}, about {needed:.0f} s")
             continue
         tell(f"{what}: {piece.name} ..." + (f" (about {needed:.0f} s)" if needed else ""))
         save_record(setting.out, _described(piece) | piece.run())
@@ -64,7 +66,7 @@ def reproduce(
     return Summary(tuple(ran), tuple(skipped), tuple(left))
 
 
-def pieces(what: str, setting: Setting) -> Iterator[Piece]:
+def pieces(what: str, setting: Setting, tell: Callable[[str], None]) -> Iterator[Piece]:
     """The pieces of an experiment, in the order in which they can run."""
     experiment = load_experiment(what, setting.scale)
     if experiment.problem == "engine":
@@ -73,13 +75,20 @@ def pieces(what: str, setting: Setting) -> Iterator[Piece]:
         yield _latents(experiment, setting)
         problem = semisynthetic.ready_sets(experiment, setting.scale, setting.root, setting.out)
         yield from _methods(experiment, problem, setting)
+    elif experiment.problem == "set S":
+        sets = load_experiment("semi-synthetic", setting.scale)
+        yield _latents(sets, setting)
+        problem = batches.only_set(semisynthetic.ready_sets(sets, setting.scale, setting.root, setting.out), "S")
+        yield _timing(experiment, problem, setting)
+        yield from _methods(experiment, problem, setting)
     else:
-        raise ConfigError(f"{what} has no runs yet.")
+        yield _costs(experiment, setting, tell)
 
 
 def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iterator[Piece]:
     data, traces = problem.describe(), experiment.problem == "semi-synthetic"
-    for method in experiment.methods:
+    for given in experiment.methods:
+        method = batches.in_equal_time(experiment, given, read_records(setting.out, setting.scale))
         members = len(problem.folds) * len(problem.outputs) * method.options.restarts
 
         def run(method=method) -> dict[str, Any]:
@@ -102,6 +111,24 @@ def _latents(experiment: Experiment, setting: Setting) -> Piece:
     return Piece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path)
 
 
+def _timing(experiment: Experiment, problem: Problem, setting: Setting) -> Piece:
+    config = {"methods": [experiment.config(m) for m in experiment.methods]}
+
+    def run() -> dict[str, Any]:
+        return batches.measure(experiment, problem)
+
+    return Piece(experiment.what, setting.scale, batches.TIMING, config, problem.describe(), 0.0, run)
+
+
+def _costs(experiment: Experiment, setting: Setting, tell: Callable[[str], None]) -> Piece:
+    problem = complexity.cost_problem(experiment.more["rows"])
+
+    def run() -> dict[str, Any]:
+        return complexity.measure(experiment, tell)
+
+    return Piece(experiment.what, setting.scale, "cost", experiment.more, problem.describe(), 0.0, run)
+
+
 def _described(piece: Piece) -> dict[str, Any]:
     return {
         "experiment": piece.what,
@@ -115,11 +142,11 @@ def _described(piece: Piece) -> dict[str, Any]:
 
 
 def _estimate(piece: Piece, records: list[dict[str, Any]]) -> float:
-    """Seconds by the slowest rate of what was done on a device of this kind; 0 where nothing was."""
+    """Seconds by the middle rate of what was done on a device of this kind; 0 where nothing was."""
     device = device_name()
     rates = [
         r["seconds"]["all"] / r["work"]
         for r in records
         if r["work"] > 0 and r["failure"] is None and r["environment"]["device"] == device
     ]
-    return _FIRST_GUESS * max(rates) * piece.work if rates else 0.0
+    return _MARGIN * float(np.median(rates)) * piece.work if rates else 0.0
