@@ -14,6 +14,10 @@ from mrgpssm.options import Options, check_options
 
 EXPERIMENTS = ("semi-synthetic", "batch-vs-resolution", "engine", "grid", "sensitivity", "complexity")
 SCALES = ("smoke", "paper")
+DEFAULTS = {
+    name: list(p.default) if isinstance(p.default, tuple) else p.default
+    for name, p in inspect.signature(MRGPSSM).parameters.items()
+}
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,7 @@ def _scaled(table: dict[str, Any], scale: str) -> dict[str, Any]:
 
 def make_options(given: dict[str, Any]) -> Options:
     """The estimator's defaults with what is given."""
-    defaults = {name: p.default for name, p in inspect.signature(MRGPSSM).parameters.items()}
-    return check_options(defaults | given)
+    return check_options(DEFAULTS | given)
 
 
 def slug(name: str) -> str:

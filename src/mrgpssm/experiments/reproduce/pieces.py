@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mrgpssm.data import Scaling
 from mrgpssm.errors import FitError
 from mrgpssm.experiments.reproduce.config import Evaluation, Method
 from mrgpssm.experiments.reproduce.evaluate import METRICS, Outcome, evaluate, make_course
@@ -20,7 +21,7 @@ from mrgpssm.precision import floating_point
 from mrgpssm.progress import reporter
 from mrgpssm.training import FleetFit, Progress, begin, fit_fleet
 
-POINTS = 300  # of a free run in a record
+POINTS = 240  # of a free run in a record
 
 
 @dataclass(frozen=True)
@@ -156,21 +157,23 @@ def _traces(problem: Problem, outcome: Outcome, members: np.ndarray) -> dict[str
     """The first fold's free run over its first test sequence, per output: thinned out as a whole, and a close-up."""
     rows = len(problem.sequences[problem.folds[0].test[0]])
     whole, close = trace_rows(rows)
+    scaling = Scaling.fit(problem.sequences[n] for n in problem.folds[0].train)
     runs = {
         name: {
             part: {
-                "mean": numbers(outcome.mean[int(m)][0][chosen_rows], 4),
-                "std": numbers(outcome.std[int(m)][0][chosen_rows], 3),
+                "mean": numbers(outcome.mean[int(m)][0][at], 3),
+                "std": numbers(outcome.std[int(m)][0][at], 2),
             }
-            for part, chosen_rows in (("whole", whole), ("close", close))
+            for part, at in (("whole", whole), ("close", close))
         }
-        for name, m in zip(problem.outputs, members, strict=True)
+        | {"offset": float(scaling.output_mean[index]), "scale": float(scaling.output_sd[index])}
+        for index, (name, m) in enumerate(zip(problem.outputs, members, strict=True))
     }
     return {"rows": rows, "runs": runs}
 
 
 def trace_rows(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """About 300 rows over the whole of a sequence, and at most 300 in a row from its middle."""
+    """About `POINTS` rows over the whole of a sequence, and at most as many in a row before its middle."""
     whole = np.arange(0, rows, max(rows // POINTS, 1))
     first = max(rows // 2 - POINTS, 0)
     return whole, np.arange(first, min(first + POINTS, rows))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.experiments.record import write_record
-from mrgpssm.experiments.reproduce.config import slug
+from mrgpssm.experiments.reproduce.config import DEFAULTS, slug
 
 VERSION = 1
 
@@ -45,9 +45,23 @@ def read_records(out: Path, scale: str) -> list[dict[str, Any]]:
     return found
 
 
-def is_done(records: Iterable[dict[str, Any]], config: str, data: str) -> bool:
+def is_done(records: Iterable[dict[str, Any]], config: dict[str, Any], data: str) -> bool:
     """Whether some record has this config and these data; experiments share runs that agree in both."""
-    return any(r["config_sha256"] == config and r["data"]["sha256"] == data for r in records)
+    return any(agree(r["config"], config) and r["data"]["sha256"] == data for r in records)
+
+
+def agree(recorded: Any, wanted: Any) -> bool:
+    """Whether two configs ask for the same runs.
+
+    An option that a record does not know, because it is younger, counts as having its default.
+    """
+    return _completed(recorded) == _completed(wanted)
+
+
+def _completed(config: Any) -> Any:
+    if isinstance(config, dict):
+        return {key: DEFAULTS | value if key == "options" else _completed(value) for key, value in config.items()}
+    return [_completed(value) for value in config] if isinstance(config, list | tuple) else config
 
 
 def numbers(values: np.ndarray, digits: int = 5) -> list:

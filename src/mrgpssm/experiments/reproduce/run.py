@@ -51,7 +51,7 @@ def reproduce(
             continue
         records = read_records(setting.out, setting.scale)
         made = piece.product is None or piece.product.exists()
-        if made and is_done(records, digest(piece.config), piece.data["sha256"]):
+        if made and is_done(records, piece.config, piece.data["sha256"]):
             skipped.append(piece.name)
             continue
         needed = _estimate(piece, records)
@@ -105,7 +105,7 @@ def _latents(experiment: Experiment, setting: Setting) -> Piece:
 
     def run() -> dict[str, Any]:
         latents, result = semisynthetic.make_latents(experiment, source, show=setting.show)
-        semisynthetic.save_latents(path, latents, digest([config, data["sha256"]]))
+        semisynthetic.save_latents(path, latents, config, data["sha256"])
         return result | {"traces": semisynthetic.latent_traces(latents, source.dt)}
 
     return Piece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path)

@@ -16,7 +16,7 @@ from mrgpssm.experiments.reproduce.evaluate import evaluate, make_course
 from mrgpssm.experiments.reproduce.fleet import chosen, make_fleet
 from mrgpssm.experiments.reproduce.pieces import Laps, trace_rows
 from mrgpssm.experiments.reproduce.problems import Fold, Problem, halves_problem, measurement
-from mrgpssm.experiments.reproduce.records import digest, numbers
+from mrgpssm.experiments.reproduce.records import agree, numbers
 from mrgpssm.precision import floating_point
 from mrgpssm.progress import reporter
 from mrgpssm.storage import pack, unpack, write_atomic
@@ -59,15 +59,15 @@ def make_latents(
     return latents, {"latents": members, "seconds": {"all": round(laps.seconds(), 1)}}
 
 
-def save_latents(path: Path, latents: dict[str, np.ndarray], mark: str) -> None:
-    """One file, under the hash of config and data."""
-    write_atomic(path, pack(_KIND, {"mark": mark}, dict(latents)))
+def save_latents(path: Path, latents: dict[str, np.ndarray], config: dict[str, Any], data: str) -> None:
+    """One file, with the config and the hash of the data that it was made from."""
+    write_atomic(path, pack(_KIND, {"config": config, "data": data}, dict(latents)))
 
 
-def load_latents(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    """The latents and the hash they were made under."""
+def load_latents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The latents, and the config and data they were made from."""
     content, tensors = unpack(path.read_bytes(), _KIND, str(path))
-    return {name: np.asarray(value, float) for name, value in tensors.items()}, str(content["mark"])
+    return {name: np.asarray(value, float) for name, value in tensors.items()}, content
 
 
 def latents_mark(experiment: Experiment, source: Sequence) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -84,8 +84,8 @@ def ready_sets(experiment: Experiment, scale: str, root: str | None, out: Path) 
         raise DataError(f"{path} is missing; run `mrgpssm reproduce semi-synthetic --only latents` first.")
     source = measurement(scale, root)
     config, data = latents_mark(experiment, source)
-    latents, mark = load_latents(path)
-    if mark != digest([config, data["sha256"]]):
+    latents, made = load_latents(path)
+    if made.get("data") != data["sha256"] or not agree(made.get("config"), config):
         raise DataError(f"{path} was made with another config or other data; delete it and run semi-synthetic again.")
     names = list(experiment.more["sets"]["sums"])
     sets = np.stack([sum_of(latents, experiment.more["sets"]["sums"][name]) for name in names], axis=1)
