@@ -103,11 +103,9 @@ def latent_traces(latents: dict[str, np.ndarray], dt: float) -> dict[str, Any]:
     rows = len(next(iter(latents.values())))
     half = rows // 2
     whole, close = trace_rows(half)
-    dilated = half // 3 + SLOW * np.arange(51)
-    plain = half // 3 + np.arange(51)
+    window = np.arange(min(51, half // (2 * SLOW)))
     parts = {"train": whole, "test": whole + half, "close": close + half}
-    if dilated[-1] < half:
-        parts |= {"dilated": dilated, "plain": plain}
+    parts |= {"dilated": half // 3 + SLOW * window, "plain": half // 3 + window}
     return {
         "dt": dt,
         "rows": {part: [int(at[0]), int(at[1] - at[0]), len(at)] for part, at in parts.items()},
