@@ -118,7 +118,9 @@ def slug(name: str) -> str:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("configs", f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        files("mrgpssm.experiments.reproduce").joinpath("configs", f"{name}.toml").read_text(encoding="utf-8")
+    )
 
 
 def _smaller(given: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:

@@ -23,8 +23,14 @@ def _number(cell: str) -> Number:
     return float(mean), float(error)
 
 
-SYNTHETIC_METHODS = ("GPSSM R=1", "GPSSM R=30", "MC-GPSSM R=[1,1]", "MC-GPSSM R=[30,30]", "MR-GPSSM R=[30,1]")
-ENGINE_METHODS = (
+SYNTHETIC_METHODS: tuple[str, ...] = (
+    "GPSSM R=1",
+    "GPSSM R=30",
+    "MC-GPSSM R=[1,1]",
+    "MC-GPSSM R=[30,30]",
+    "MR-GPSSM R=[30,1]",
+)
+ENGINE_METHODS: tuple[str, ...] = (
     "GPSSM R=1",
     "GPSSM R=5",
     "GPSSM R=30",
@@ -33,7 +39,7 @@ ENGINE_METHODS = (
     "MC-GPSSM R=[1,1,1]",
     "MR-GPSSM R=[30,5,1]",
 )
-SENSITIVITY_METHODS = (
+SENSITIVITY_METHODS: tuple[str, ...] = (
     "MR-GPSSM R=[30,5,1]",
     "MR-GPSSM R=[7,5,1]",
     "MR-GPSSM R=[40,20,10]",
@@ -41,7 +47,7 @@ SENSITIVITY_METHODS = (
     "MR-GPSSM R=[30,15,7,5,1]",
     "MR-GPSSM R=[40,20,10,5,1]",
 )
-BATCH_METHODS = (
+BATCH_METHODS: tuple[str, ...] = (
     "GPSSM R=30, B=50",
     "MC-GPSSM R=[30,30], B=50",
     "GPSSM R=1, B=1500, equal steps",
