@@ -42,7 +42,7 @@ def alone(problem):
 
 
 @pytest.mark.once
-def test_a_member_of_a_fleet_over_folds_is_the_estimator_on_that_fold(problem, trained, alone):
+def test_a_member_of_a_fleet_over_folds_is_the_estimator_on_that_fold(trained, alone):
     fleet, fitted = trained
     assert chosen(fleet, fitted.bounds).tolist() == [[0, 1], [2, 3]]
     for member, (columns, ssm) in zip((2, 3), alone.models_, strict=True):

@@ -116,7 +116,7 @@ def _claim(text: str, source: str, decide: Callable[[], tuple[bool, str]]) -> Cl
 def _cell(look: Look, what: str, name: str, output: str) -> Cell:
     cell = look(what, name, output)
     if cell is None:
-        raise _MissingError(f"{what}: {name}")
+        raise _MissingError(f"needs {what}: {name}")
     return cell
 
 

@@ -56,26 +56,27 @@ def resolution_matters(results: Results) -> Figure | None:
         return None
     figure = _blank(11, 2.9)
     axes = figure.subplots(1, 3)
-    parts = (
-        ("train", "the training half"),
-        ("dilated", "50 points, every 30th row"),
-        ("plain", "50 points, every row"),
-    )
-    for axis, (part, title) in zip(axes, parts, strict=True):
-        first, stride, count = traces["rows"][part]
-        minutes = (first + stride * np.arange(count)) * traces["dt"] / 60
+    for axis, part in zip(axes, ("train", "dilated", "plain"), strict=True):
+        _, stride, count = traces["rows"][part]
+        seconds = stride * np.arange(count) * traces["dt"]
+        time = seconds / 60 if part == "train" else seconds
         slow, fast = (np.array(traces["values"][name][part]) for name in ("Temp", "HC"))
         marks = {} if part == "train" else {"marker": "o", "ms": 2.5}
-        axis.plot(minutes, fast, color=_FAST, lw=1.0, label="fast (HC)")
-        axis.plot(minutes, slow, color=_SLOW, lw=1.4, label="slow (Temp)")
-        axis.plot(minutes, slow + fast, color=_DATA, lw=0.9, label="set M1", **marks)
+        axis.plot(time, fast, color=_FAST, lw=1.0, label="fast (HC)")
+        axis.plot(time, slow, color=_SLOW, lw=1.4, label="slow (Temp)")
+        axis.plot(time, slow + fast, color=_DATA, lw=0.9, label="set M1", **marks)
+        title = "the training half" if part == "train" else f"{count} points of it, {_every(stride)}"
         axis.set_title(title, fontsize=10, loc="left")
-        axis.set_xlabel("time / min", fontsize=9)
+        axis.set_xlabel("time / min" if part == "train" else "time / s", fontsize=9)
         axis.margins(x=0.01)
         _tidy(axis)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     return figure
+
+
+def _every(stride: int) -> str:
+    return "every row" if stride == 1 else f"every {stride}th row"
 
 
 def sets(results: Results) -> Figure | None:

@@ -120,8 +120,8 @@ BATCH: Table = {  # table:batchsizeVSresolution
     "rmse": _rows(BATCH_METHODS, "S | 0.16(0.01) | 0.20(0.03) | 0.30(0.02) | 0.31(0.01) | 0.66(0.09) | 0.49(0.09)"),
     "nll": _rows(BATCH_METHODS, "S | 50.33(58.55) | 153.65(73.95) | 51.16(8.98) | 105.50(45.81) | >1000 | >1000"),
 }
-BATCH_SECONDS = dict(zip(BATCH_METHODS, (220, 585, 4958, 10486, 201, 665), strict=True))
-BATCH_EXCLUDED = dict(zip(BATCH_METHODS, (0, 0, 1, 1, 2, 2), strict=True))
+BATCH_SECONDS: dict[str, int] = dict(zip(BATCH_METHODS, (220, 585, 4958, 10486, 201, 665), strict=True))
+BATCH_EXCLUDED: dict[str, int] = dict(zip(BATCH_METHODS, (0, 0, 1, 1, 2, 2), strict=True))
 TABLES = {"semi-synthetic": SYNTHETIC, "engine": ENGINE, "sensitivity": SENSITIVITY, "batch-vs-resolution": BATCH}
 LABELS = {
     "semi-synthetic": "table:synthetic, table:synthetic2",
