@@ -14,13 +14,16 @@ from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.errors import FitError
 from mrgpssm.estimator import make_plan
 from mrgpssm.experiments.reproduce import pieces
-from mrgpssm.experiments.reproduce.config import Evaluation, Method, make_options
+from mrgpssm.experiments.reproduce.config import EXPERIMENTS, Evaluation, Method, make_options
 from mrgpssm.experiments.reproduce.evaluate import METRICS, evaluate, make_course, row_scores
 from mrgpssm.experiments.reproduce.fleet import chosen, make_fleet
 from mrgpssm.experiments.reproduce.pieces import run_method
 from mrgpssm.experiments.reproduce.problems import Fold, Problem
+from mrgpssm.experiments.reproduce.run import Setting, reproduce
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.precision import floating_point
+from mrgpssm.report.reproduction.page import page
+from mrgpssm.report.reproduction.results import Results
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training.backfit import train_turn
 from mrgpssm.training.journal import Journal
@@ -162,6 +165,26 @@ def test_the_best_bound_is_chosen_and_nan_is_the_worst(trained):
     fleet, _ = trained
     four = dataclasses.replace(fleet, restart=np.array([0, 1, 0, 1]), output=np.zeros(4, int))
     assert chosen(four, np.array([np.nan, -5.0, -np.inf, -np.inf])).tolist() == [[1], [2]]
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_all_experiments_at_smoke_scale(tmp_path):
+    """What `mrgpssm reproduce all --scale smoke` does, and a page with all figures from what it leaves."""
+    setting = Setting("smoke", None, tmp_path, show=False)
+    for what in EXPERIMENTS:
+        done = reproduce(what, setting, deadline=None, only=None, tell=lambda line: None)
+        assert done.ran
+        assert not done.left
+        again = reproduce(what, setting, deadline=None, only=None, tell=lambda line: None)
+        assert not again.ran
+    results = Results.read(tmp_path, "smoke")
+    text = page(results, ())
+    assert "not run" not in text.replace("| not run |\n", "|\n").split("## What differs")[1].replace('"not run"', "")
+    pytest.importorskip("matplotlib")
+    from mrgpssm.report.reproduction.figures import draw_all
+
+    assert len(draw_all(results, tmp_path)) == 8
 
 
 @pytest.mark.float64

@@ -1,10 +1,13 @@
 """From records to tables, claims, page and figures: no training here."""
 
 import json
+import time
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from mrgpssm.cli.main import app
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.experiments.reproduce import batches, complexity, run, semisynthetic
 from mrgpssm.experiments.reproduce.config import EXPERIMENTS, SCALES, load_experiment, make_options
@@ -129,12 +132,13 @@ def test_pieces_are_skipped_timed_and_left(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "run_method", pretend)
     setting = run.Setting("smoke", None, tmp_path, show=False)
 
-    def go(what, minutes=None, only=None):
-        return run.reproduce(what, setting, minutes=minutes, only=only, tell=lambda line: None)
+    def go(what, seconds=None, only=None):
+        deadline = None if seconds is None else time.monotonic() + seconds
+        return run.reproduce(what, setting, deadline=deadline, only=only, tell=lambda line: None)
 
     first = go("engine", only="gpssm-r5")
     assert first.ran == ("GPSSM R=5",)
-    second = go("engine", minutes=0.01)  # a hundred seconds were needed before
+    second = go("engine", seconds=99)  # a hundred seconds were needed before
     assert (second.ran, len(second.skipped), len(second.left)) == ((), 1, 8)
     assert second.left[0].startswith("GPSSM R=1, about 130 s")
     assert len(go("engine").ran) == 8
@@ -142,6 +146,27 @@ def test_pieces_are_skipped_timed_and_left(tmp_path, monkeypatch):
     assert set(grid.skipped) == {"GPSSM R=1", "GPSSM R=5", "GPSSM R=30"}
     with pytest.raises(ConfigError, match="has no piece 'r5'"):
         go("engine", only="r5")
+
+
+def test_the_command_says_what_is_wrong_and_shows_what_is_there(tmp_path):
+    runner = CliRunner()
+
+    def call(*arguments):
+        return runner.invoke(app, ["reproduce", *arguments, "--out", str(tmp_path)])
+
+    for arguments, message in (
+        (("motor",), "no experiment 'motor'; choose all or one of semi-synthetic"),
+        (("engine", "--scale", "huge"), "--scale must be one of smoke, paper"),
+        (("engine", "--minutes", "0"), "--minutes must be positive"),
+    ):
+        assert message in str(call(*arguments).exception)
+    save_record(tmp_path, fake("engine", "GPSSM R=5", ("PN", "HC", "NOx", "Temp")))
+    shown = call("engine", "--scale", "paper", "--show").stdout
+    assert "| GPSSM R=5 | **1.000 (0.000)** |" in shown
+    assert "| GPSSM R=1 | not run |" in shown
+    out = tmp_path / "docs" / "reproduction.md"
+    assert "from 1 records" in call("all", "--scale", "paper", "--page", str(out)).stdout
+    assert out.read_text().startswith("# Reproduction of the paper")
 
 
 def test_equal_time_takes_as_many_steps_as_fit():

@@ -1,5 +1,6 @@
 """`mrgpssm reproduce`: the paper's experiments, piece by piece, and what the records say."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -42,10 +43,11 @@ def reproduce(
         _report(names, scale, out, show, page)
         return
     setting = Setting(scale, data, out, show=not quiet)
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
     for name in names:
-        done = run(name, setting, minutes=minutes, only=only, tell=lambda line: typer.echo(line, err=True))
+        done = run(name, setting, deadline=deadline, only=only, tell=lambda line: typer.echo(line, err=True))
         line = f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there, {len(done.left)} left"
-        typer.echo(line + (f" ({', '.join(done.left)})." if done.left else "."))
+        typer.echo(line + (f" ({'; '.join(done.left)})." if done.left else "."))
 
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:

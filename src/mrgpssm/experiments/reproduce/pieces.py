@@ -28,7 +28,8 @@ POINTS = 240  # of a free run in a record
 class Piece:
     """One record's worth of work: its name, what its hash is of, how much work it is, and how to do it.
 
-    `product` is a file that it leaves beside its record; a piece without it is not done.
+    `product` is a file that it leaves beside its record; a piece without it is not done. The pieces after one that is
+    `needed` cannot run before it.
     """
 
     what: str
@@ -39,6 +40,7 @@ class Piece:
     work: float
     run: Callable[[], dict[str, Any]]
     product: Path | None = None
+    needed: bool = False
 
 
 def fleet_work(options: Options, members: int) -> float:

@@ -39,31 +39,37 @@ class Summary:
 
 
 def reproduce(
-    what: str, setting: Setting, *, minutes: float | None, only: str | None, tell: Callable[[str], None]
+    what: str, setting: Setting, *, deadline: float | None, only: str | None, tell: Callable[[str], None]
 ) -> Summary:
-    """Run the pieces of one experiment that have no record yet."""
-    began, ran, skipped, left = time.monotonic(), [], [], []
+    """Run the pieces of one experiment that have no record yet; `deadline` is on the clock of `time.monotonic`."""
+    ran, skipped, left, names = [], [], [], []
     wanted = None if only is None else slug(only)
-    names = []
     for piece in pieces(what, setting, tell):
         names.append(slug(piece.name))
         if wanted not in (None, names[-1]):
             continue
         records = read_records(setting.out, setting.scale)
-        made = piece.product is None or piece.product.exists()
-        if made and is_done(records, piece.config, piece.data["sha256"]):
+        seconds = _estimate(piece, records)
+        if _is_finished(piece, records):
             skipped.append(piece.name)
-            continue
-        needed = _estimate(piece, records)
-        if left or (minutes is not None and time.monotonic() - began + needed > 60 * minutes):
-            left.append(f"{piece.name}, about {needed:.0f} s")
-            continue
-        tell(f"{what}: {piece.name} ..." + (f" (about {needed:.0f} s)" if needed else ""))
-        save_record(setting.out, _described(piece) | piece.run())
-        ran.append(piece.name)
+        elif left or (deadline is not None and time.monotonic() + seconds > deadline):
+            left.append(f"{piece.name}, about {seconds:.0f} s")
+            if piece.needed:
+                break
+        else:
+            tell(f"{what}: {piece.name} ..." + (f" (about {seconds:.0f} s)" if seconds else ""))
+            save_record(setting.out, _described(piece) | piece.run())
+            ran.append(piece.name)
+        if wanted is not None:
+            break
     if wanted is not None and wanted not in names:
         raise ConfigError(f"{what} has no piece {only!r}; choose one of {', '.join(names)}.")
     return Summary(tuple(ran), tuple(skipped), tuple(left))
+
+
+def _is_finished(piece: Piece, records: list[dict[str, Any]]) -> bool:
+    made = piece.product is None or piece.product.exists()
+    return made and is_done(records, piece.config, piece.data["sha256"])
 
 
 def pieces(what: str, setting: Setting, tell: Callable[[str], None]) -> Iterator[Piece]:
@@ -108,7 +114,7 @@ def _latents(experiment: Experiment, setting: Setting) -> Piece:
         semisynthetic.save_latents(path, latents, config, data["sha256"])
         return result | {"traces": semisynthetic.latent_traces(latents, source.dt)}
 
-    return Piece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path)
+    return Piece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path, needed=True)
 
 
 def _timing(experiment: Experiment, problem: Problem, setting: Setting) -> Piece:
@@ -117,7 +123,7 @@ def _timing(experiment: Experiment, problem: Problem, setting: Setting) -> Piece
     def run() -> dict[str, Any]:
         return batches.measure(experiment, problem)
 
-    return Piece(experiment.what, setting.scale, batches.TIMING, config, problem.describe(), 0.0, run)
+    return Piece(experiment.what, setting.scale, batches.TIMING, config, problem.describe(), 0.0, run, needed=True)
 
 
 def _costs(experiment: Experiment, setting: Setting, tell: Callable[[str], None]) -> Piece:
