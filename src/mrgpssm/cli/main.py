@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from mrgpssm.cache import user_cache
-from mrgpssm.cli import bench, data, demo, fit, suggest, use
+from mrgpssm.cli import bench, data, demo, fit, reproduce, suggest, use
 from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("simulate")(use.simulate)
 app.command("evaluate")(use.evaluate)
 app.command("suggest")(suggest.suggest)
 app.command("bench")(bench.bench)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 
 # typer brings its own copy of click or uses the installed one, depending on its version.

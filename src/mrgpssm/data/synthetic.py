@@ -59,6 +59,16 @@ def two_scales(kind: str = "M1", *, seed: int, length: int = 20_000, noise: floa
     return TwoScales(sequence, parts, {name: _TAU[name] for name in SETS[kind]})
 
 
+def four_outputs(*, seed: int, length: int, names: tuple[str, ...], noise: float = 0.02) -> Sequence:
+    """Four outputs of the same two inputs, shaped like the engine's: particles mixed, two fast ones, a slow one."""
+    rng = np.random.default_rng([seed, len(SETS)])
+    inputs = np.stack([_excitation(rng, length) for _ in range(2)], axis=1)
+    parts = {name: _simulate(name, inputs) / _SPREAD[name] for name in _TAU}
+    clean = np.stack([parts["fast2"] + parts["slow2"], parts["fast1"], parts["fast2"], parts["slow1"]], axis=1)
+    outputs = clean + noise * clean.std(axis=0) * rng.standard_normal(clean.shape)
+    return Sequence(inputs, outputs, DT, None, ("u1", "u2"), names, {}, f"synthetic recording {seed}")
+
+
 def _excitation(rng: np.random.Generator, length: int) -> np.ndarray:
     """Steps of random height that last 0.3 to 6 s, on levels that last 10 to 80 s, slightly smoothed."""
     signal, level = np.empty(length), 0.0

@@ -1,0 +1,72 @@
+"""`mrgpssm reproduce`: the paper's experiments, piece by piece, and what the records say."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.errors import ConfigError
+
+OUT = Path("results/reproduce")
+
+
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(help="semi-synthetic, batch-vs-resolution, engine, grid, sensitivity, complexity, or all."),
+    ],
+    scale: Annotated[str, typer.Option(help="smoke (embedded data, seconds) or paper.")] = "smoke",
+    data: Annotated[str | None, typer.Option(help="Root of the engine data; else $MRGPSSM_DATA.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the records.")] = OUT,
+    minutes: Annotated[float | None, typer.Option(help="Begin no piece that would end later than this.")] = None,
+    only: Annotated[str | None, typer.Option(help="One piece by its name.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the tables of the records; run nothing.")] = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Write the page of all experiments and its figures; run nothing.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Run an experiment of the paper; finished pieces are skipped, each leaves one record."""
+    from mrgpssm.experiments.reproduce.config import EXPERIMENTS, SCALES
+    from mrgpssm.experiments.reproduce.run import Setting
+    from mrgpssm.experiments.reproduce.run import reproduce as run
+
+    if what != "all" and what not in EXPERIMENTS:
+        raise ConfigError(f"There is no experiment {what!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
+    if minutes is not None and not minutes > 0:
+        raise ConfigError(f"--minutes must be positive; got {minutes:g}.")
+    if scale not in SCALES:
+        raise ConfigError(f"--scale must be one of {', '.join(SCALES)}; got {scale!r}.")
+    names = EXPERIMENTS if what == "all" else (what,)
+    if show or page is not None:
+        _report(names, scale, out, show, page)
+        return
+    setting = Setting(scale, data, out, show=not quiet)
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+    for name in names:
+        done = run(name, setting, deadline=deadline, only=only, tell=lambda line: typer.echo(line, err=True))
+        line = f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there, {len(done.left)} left"
+        typer.echo(line + (f" ({'; '.join(done.left)})." if done.left else "."))
+
+
+def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
+    """What the records say, on the terminal or as a page with figures beside it."""
+    from mrgpssm.report.reproduction import page as pages
+    from mrgpssm.report.reproduction.results import Results
+
+    results = Results.read(out, scale)
+    if show:
+        for name in names:
+            typer.echo(f"{name}\n\n{pages.show(results, name)}\n")
+    if page is None:
+        return
+    try:
+        from mrgpssm.report.reproduction.figures import draw_all
+    except ImportError:
+        typer.echo("No figures: matplotlib is missing; install mrgpssm[plot].", err=True)
+        drawn = []
+    else:
+        drawn = draw_all(results, page.parent / pages.IMAGES)
+    pages.write_page(results, page, drawn)
+    typer.echo(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")

@@ -1,0 +1,108 @@
+"""One fleet for outputs x folds x restarts: every member sees its own training sequences, scaled on these only."""
+
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm.data import Scaling, check_alike, check_lengths, flatten
+from mrgpssm.errors import ConfigError
+from mrgpssm.experiments.reproduce.problems import Problem
+from mrgpssm.members import make_members, training_settings
+from mrgpssm.model import SSM, Component
+from mrgpssm.options import Options
+from mrgpssm.params import positive_inverse
+from mrgpssm.training import Plan, Task
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A training plan, all members at their starting values, and who they are: fold, output, restart, in that order."""
+
+    plan: Plan
+    ssm: SSM[Component]
+    fold: np.ndarray
+    output: np.ndarray
+    restart: np.ndarray
+    seed: np.ndarray
+    output_sd: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """The number of members."""
+        return len(self.fold)
+
+
+def make_fleet(options: Options, problem: Problem, observation_sd: float | None = None) -> Fleet:
+    """The fleet that equals one `MRGPSSM(seed=seed + fold)` per fold; needs the precision switched on.
+
+    The shared series is scaled on all data, y' = (y - μ) / σ; a member of fold i sees (y' - a) / b with
+    a = (μ_i - μ) / σ and b = σ_i / σ, which is (y - μ_i) / σ_i, scaled on its own training sequences.
+    """
+    if options.joint:
+        raise ConfigError("A fleet over folds has one model per output; use joint=False.")
+    sequences = list(problem.sequences)
+    check_alike(sequences)
+    base = Scaling.fit(sequences)
+    series = flatten(sequences, base, jnp.dtype(options.precision))
+    shape = (len(sequences), len(sequences[0].input_names), len(problem.outputs))
+    tasks, models, deviations = [], [], []
+    for index, fold in enumerate(problem.folds):
+        training = [sequences[n] for n in fold.train]
+        check_lengths(training, options.resolutions, options.buffer + options.window)
+        scaling = Scaling.fit(training)
+        task, ssm = make_members(replace(options, seed=options.seed + index), *shape)
+        tasks.append(_in_fold(task, fold.train, scaling, base))
+        models.append(ssm)
+        deviations.append(scaling.output_sd[np.asarray(task.columns)[:, 0]])
+    joined, ssm = (_concatenate(parts) for parts in (tasks, models))
+    if observation_sd is not None:
+        noise = positive_inverse(jnp.full_like(ssm.raw_observation_noise, observation_sd))
+        ssm = eqx.tree_at(lambda s: s.raw_observation_noise, ssm, noise)
+    folds, outputs, restarts = np.meshgrid(
+        np.arange(len(problem.folds)), np.arange(shape[2]), np.arange(options.restarts), indexing="ij"
+    )
+    return Fleet(
+        plan=Plan(training_settings(options), series, joined, options.resolutions),
+        ssm=ssm,
+        fold=folds.ravel(),
+        output=outputs.ravel(),
+        restart=restarts.ravel(),
+        seed=options.seed + folds.ravel(),
+        output_sd=np.concatenate(deviations),
+    )
+
+
+def chosen(fleet: Fleet, bounds: np.ndarray) -> np.ndarray:
+    """The member with the best bound of every fold and output, shape (folds, outputs); a bound of NaN is the worst."""
+    ranked = np.where(np.isnan(bounds), -np.inf, bounds)
+    restarts = int(fleet.restart.max()) + 1
+    best = ranked.reshape(-1, restarts).argmax(axis=1)
+    outputs = int(fleet.output.max()) + 1
+    return (np.arange(len(best)) * restarts + best).reshape(-1, outputs)
+
+
+def _in_fold(task: Task, train: tuple[int, ...], scaling: Scaling, base: Scaling) -> Task:
+    """The members' tasks with the fold's training sequences and scaling."""
+    members, sequences = task.training.shape
+    mask = np.isin(np.arange(sequences), train)
+    columns, dtype = np.asarray(task.columns), task.input_shift.dtype
+
+    def repeated(row: np.ndarray):
+        return jnp.asarray(np.broadcast_to(row, (members, len(row))), dtype)
+
+    return Task(
+        key=task.key,
+        columns=task.columns,
+        training=jnp.asarray(np.broadcast_to(mask, (members, sequences))),
+        input_shift=repeated((scaling.input_mean - base.input_mean) / base.input_sd),
+        input_scale=repeated(scaling.input_sd / base.input_sd),
+        output_shift=jnp.asarray(((scaling.output_mean - base.output_mean) / base.output_sd)[columns], dtype),
+        output_scale=jnp.asarray((scaling.output_sd / base.output_sd)[columns], dtype),
+    )
+
+
+def _concatenate(trees: list):
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trees)

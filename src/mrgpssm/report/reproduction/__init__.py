@@ -1,0 +1,1 @@
+"""What the records of `mrgpssm reproduce` say: tables beside the paper's, claims, figures, and one page."""
