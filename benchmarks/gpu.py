@@ -1,0 +1,86 @@
+"""What a GPU makes of it: the 60-member engine fleet, twice; a gradient step of every path; free runs of 10^6 steps.
+
+python benchmarks/gpu.py ROOT --out benchmarks/records/NAME.json     (ROOT holds gengine2/)
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+from parallel_in_time import measure
+
+from mrgpssm import native
+from mrgpssm.experiments.bench import PAPER, Size, compare, free_run
+from mrgpssm.experiments.record import write_record
+from mrgpssm.experiments.reproduce.config import load_experiment
+from mrgpssm.experiments.reproduce.fleet import make_fleet
+from mrgpssm.experiments.reproduce.problems import engine_problem
+from mrgpssm.precision import floating_point
+from mrgpssm.training import begin, fit_fleet
+
+FLOAT32_RATE = {"NVIDIA H200": 67e12}  # the vendor's figure for plain float32, operations a second
+
+
+def operations(size: Size) -> float:
+    """Additions and multiplications of one gradient step in products with the whitener's triangle: one in the forward
+    pass, three in the reverse pass."""
+    states = size.members * size.windows * size.samples * size.steps * size.latent
+    return 4 * 2 * states * size.inducing * (size.inducing + 1) / 2
+
+
+def fleet(root: str) -> dict[str, Any]:
+    """MR-GPSSM on 4 outputs x 5 splits x 3 restarts, 9,000 steps each, caches and final bounds included."""
+    method = next(m for m in load_experiment("engine", "paper").methods if m.options.resolutions == (30, 5, 1))
+    options, seconds = method.options, []
+    with floating_point(options.precision):
+        problem = engine_problem("paper", root)
+        for _ in range(2):
+            made = make_fleet(options, problem, method.observation_sd)
+            start = time.perf_counter()
+            fit_fleet(made.plan, begin(made.plan, made.ssm), lambda _: None)
+            seconds.append(round(time.perf_counter() - start, 2))
+    members = int(made.plan.tasks.columns.shape[0])
+    steps = options.cycles * options.steps * len(options.resolutions)
+    total = steps * operations(Size(members=members))
+    rate = FLOAT32_RATE.get(str(jax.devices()[0].device_kind))
+    return {
+        "members": members,
+        "steps": steps,
+        "first_seconds": seconds[0],
+        "second_seconds": seconds[1],
+        "operations": total,
+        "share_of_float32_rate": None if rate is None else round(total / seconds[1] / rate, 3),
+    }
+
+
+def main() -> None:
+    """All of it as one record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    record: dict[str, Any] = {"experiment": "gpu", "native_kernel": native.ready(), "steps": []}
+    for label, size, dtype in (
+        ("paper", PAPER, "float32"),
+        ("paper, 60 members", Size(members=60), "float32"),
+        ("paper", PAPER, "float64"),
+    ):
+        record["steps"].append({"label": label} | compare(size, dtype))
+        print(label, dtype, record["steps"][-1]["ratio_to_ours"], flush=True)
+        write_record(arguments.out, record)
+    record["free_run"] = [free_run(samples, 1_000_000) for samples in (20, 100)]
+    record["parallel_in_time"] = []
+    print(record["free_run"], flush=True)
+    for samples, rows in ((1, 10_000), (1, 1_000_000), (20, 1_000_000)):
+        record["parallel_in_time"].append(measure(samples, rows))
+        print(record["parallel_in_time"][-1], flush=True)
+        write_record(arguments.out, record)
+    record["fleet"] = fleet(arguments.root)
+    print(record["fleet"], flush=True)
+    write_record(arguments.out, record)
+
+
+if __name__ == "__main__":
+    main()

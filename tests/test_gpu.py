@@ -1,0 +1,94 @@
+"""The GPU kernels against their referees, on numbers drawn afresh at every run, with results that start as NaN.
+
+`tests/test_native.py` runs on a GPU too; here is what only a GPU has: blocks that are not full, samples that do not fit
+one block, the kernel for few particles, and the factors.
+"""
+
+import os
+import secrets
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_native import problem, pulled, relative
+
+from mrgpssm import native
+from mrgpssm.linalg import factors, jittered_cholesky, solve_lower
+from mrgpssm.native import gpu_rollout
+from mrgpssm.rollout import FullMC, draw_states
+
+pytestmark = [
+    pytest.mark.float64,
+    pytest.mark.skipif(native.platform() != "gpu" or not native.ready(), reason="no GPU here, or no kernel for it"),
+]
+# windows, steps, samples, latent dimensions, inducing points, inputs
+SIZES = [
+    (20, 60, 20, 2, 50, 4),  # the paper's
+    (7, 9, 100, 2, 50, 3),  # blocks that are not full
+    (5, 10, 20, 6, 50, 4),  # more sums than threads
+    (4, 5, 130, 4, 30, 2),  # samples in portions
+    (3, 6, 7, 1, 96, 1),
+]
+
+
+@pytest.fixture(autouse=True)
+def poisoned(monkeypatch):
+    """`launch.cc` reads this once, so it must be set before the first launch of the process."""
+    monkeypatch.setitem(os.environ, "MRGPSSM_POISON", "1")
+
+
+@pytest.fixture
+def seed():
+    return secrets.randbelow(2**31)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_values_and_gradients_are_the_scans(sizes, seed):
+    given = problem(sizes, seed=seed)
+    ours, theirs = (jax.tree.leaves(pulled(FullMC(native), *given)) for native in (True, False))
+    errors = [relative(a, b) for a, b in zip(ours, theirs, strict=True) if float(jnp.max(jnp.abs(b))) > 0]
+    assert max(errors) < 1e-10, f"seed {seed}"
+    assert len(errors) >= 14
+    assert all(np.isfinite(np.asarray(a)).all() for a in ours), f"seed {seed}: something was not written"
+
+
+@pytest.mark.parametrize("sizes", SIZES[:3], ids=str)
+def test_few_particles_take_the_same_path_as_many(sizes, seed, monkeypatch):
+    dynamics, starts, inputs, steps, noise, _ = problem(sizes, seed=seed)
+
+    def run(few):
+        monkeypatch.setattr(gpu_rollout, "_FEW", few)
+        return jax.jit(lambda x: draw_states(FullMC(True), dynamics, x, inputs, steps, noise))(starts)
+
+    many, few = run(-(10**9)), run(10**9)
+    assert relative(few, many) < 1e-10, f"seed {seed}"
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 96])
+def test_factors_and_their_gradients_are_the_cholesky_routines(size, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((3, size, 2))
+    matrices = jnp.asarray(np.exp(-0.5 * ((points[:, :, None] - points[:, None]) ** 2).sum(-1)))
+    weights = [jnp.asarray(np.tril(rng.standard_normal((3, size, size)))) for _ in range(2)]
+
+    def ours(matrix, a, b):
+        root, inverse, _ = factors(matrix)
+        return jnp.sum(a * root) + jnp.sum(b * inverse)
+
+    def theirs(matrix, a, b):
+        root, _ = jittered_cholesky(matrix)
+        return jnp.sum(a * root) + jnp.sum(b * solve_lower(root, jnp.eye(size)))
+
+    one, other = (jax.vmap(jax.value_and_grad(f))(matrices, *weights) for f in (ours, theirs))
+    for a, b in zip(one, other, strict=True):
+        assert relative(a, b) < 1e-8, f"seed {seed}"  # the matrices are nearly singular
+
+
+def test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan():
+    indefinite = jnp.asarray([[1.0, 1.0 + 1e-6], [1.0 + 1e-6, 1.0]])
+    hopeless = jnp.asarray([[1.0, jnp.nan], [jnp.nan, 1.0]])
+    made = jax.vmap(factors)(jnp.stack([indefinite, hopeless]))
+    assert float(made.jitter[0]) == pytest.approx(1e-5)
+    np.testing.assert_allclose(made.root[0] @ made.inverse[0], np.eye(2), atol=1e-9)
+    assert np.isnan(np.asarray(made.root[1])).all()
