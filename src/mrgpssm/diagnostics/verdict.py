@@ -64,9 +64,12 @@ def overall(by_output: dict[str, Verdict]) -> Verdict:
     """The verdict on a whole model: that of its worst output, named where there are several."""
     worst = worst_of(list(by_output.values()))
     names = [name for name, v in by_output.items() if v.grade == worst.grade]
-    if len(by_output) == 1 or worst.grade == "good":
-        others = "" if len(by_output) == 1 else f"All {len(by_output)} outputs are good. {names[0]}: "
-        return Verdict(worst.grade, others + worst.reason)
+    if len(by_output) == 1:
+        return worst
+    if worst.grade == "good":
+        return Verdict(
+            "good", f"{'Both' if len(names) == 2 else f'All {len(names)}'} outputs. {names[0]}: {worst.reason}"
+        )
     more = f" ({len(names)} of {len(by_output)} outputs are {worst.grade}.)"
     return Verdict(worst.grade, f"{names[0]}: {worst.reason}{more}")
 
@@ -85,7 +88,9 @@ def _fit(percent: float) -> Verdict:
 def _band(share: float) -> Verdict:
     percent = 100 * share
     if share > COVER_HIGH:
-        return Verdict("doubtful", f"The bands are too wide: the 90 % band holds {percent:.0f} % of the measured values.")
+        return Verdict(
+            "doubtful", f"The bands are too wide: the 90 % band holds {percent:.0f} % of the measured values."
+        )
     if share >= COVER_LOW:
         return Verdict("good", f"The 90 % band holds {percent:.0f} % of the measured values.")
     grade = "doubtful" if share >= COVER_BAD else "bad"

@@ -8,8 +8,6 @@ import numpy as np
 from mrgpssm import metrics
 from mrgpssm.forecast import Forecast
 
-LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))  # the quantiles a report needs of every forecast
-
 
 @dataclass(frozen=True)
 class Recording:

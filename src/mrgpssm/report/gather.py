@@ -13,10 +13,10 @@ from mrgpssm.data import match
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator import load
-from mrgpssm.forecast import Forecast
+from mrgpssm.forecast import FINE_LEVELS, Forecast
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.predict import forecast
-from mrgpssm.report.evidence import LEVELS, Evidence, Recording, Rival, Training
+from mrgpssm.report.evidence import Evidence, Recording, Rival, Training
 from mrgpssm.report.learned import learned
 from mrgpssm.report.trace import read_trace
 from mrgpssm.runs import RunDirectory, read_json
@@ -59,12 +59,17 @@ def gather(
 
 def simulate_all(model: FittedModel, test: Iterable[Series], samples: int, seed: int) -> list[Forecast]:
     """A free run over every recording, with the quantiles a report draws."""
-    settings: dict[str, Any] = {"samples": samples, "seed": seed, "stride": 1, "quantiles": LEVELS}
+    settings: dict[str, Any] = {"samples": samples, "seed": seed, "stride": 1, "quantiles": FINE_LEVELS}
     return [forecast(model, sequence, None, keep_samples=False, **settings) for sequence in test]
 
 
 def assemble(
-    model: FittedModel, test: Sequence[Series], runs: Sequence[Forecast], *, training: Sequence[Series] | None, **about: Any
+    model: FittedModel,
+    test: Sequence[Series],
+    runs: Sequence[Forecast],
+    *,
+    training: Sequence[Series] | None,
+    **about: Any,
 ) -> Evidence:
     """Evidence from what is already in memory; `about` are further fields of `Evidence`."""
     for column, name in enumerate(model.output_names):

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -28,6 +29,7 @@ def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
     jinja2, plotly = _needed("jinja2"), _needed("plotly.offline")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
                                      lstrip_blocks=True)  # fmt: skip
+    environment.filters["unbroken"] = lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
     drawn = sections(evidence) if drawn is None else drawn
     payload = collect(drawn)
     laid_out = [_section(section, payload) for section in drawn]
@@ -65,8 +67,19 @@ def _needed(name: str) -> Any:
 
 def _section(section: Section, payload: Payload) -> dict[str, Any]:
     """A section as the template takes it; its panels go to the payload."""
-    panels = [{"number": payload.add(p), "panel": p, "legend": _legend(p)} for p in section.panels]
-    return {"section": section, "panels": panels, "long": any(p.long for p in section.panels)}
+    legends = [_legend(p) for p in section.panels]
+    shared = legends[0] if len(legends) > 1 and all(legend == legends[0] for legend in legends) else []
+    panels = [
+        {"number": payload.add(p), "panel": p, "legend": [] if shared else legend}
+        for p, legend in zip(section.panels, legends, strict=True)
+    ]
+    return {
+        "section": section,
+        "panels": panels,
+        "legend": shared,
+        "long": any(p.long for p in section.panels),
+        "columns": min(section.columns, max(len(panels), 2)),
+    }
 
 
 def _legend(panel: Panel) -> list[dict[str, Any]]:
@@ -80,7 +93,14 @@ def _legend(panel: Panel) -> list[dict[str, Any]]:
         hollow = isinstance(mark, Points) and mark.hollow
         look = f"{kind}{' dashed' if dashed else ''}{' hollow' if hollow else ''}"
         entry = entries.setdefault(
-            mark.name, {"name": mark.name, "role": getattr(mark, "role", ""), "look": look, "marks": []}
+            mark.name,
+            {
+                "name": mark.name,
+                "role": getattr(mark, "role", ""),
+                "look": look,
+                "strength": 2 * getattr(mark, "alpha", 0.5),
+                "marks": [],
+            },
         )
         entry["marks"].append(index)
     return list(entries.values()) if len(entries) > 1 else []

@@ -38,7 +38,7 @@ def _coverage(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np
     nominal, actual = (100 * v for v in coverage_curve(measured, levels, quantiles))
     diagonal = np.array([0.0, 100.0])
     marks = (Line("honest", diagonal, diagonal, "muted", 1.0, dash=True), Line("actual", nominal, actual, "model"),
-             Points("bands", nominal, actual, "model"))  # fmt: skip
+             Points("actual", nominal, actual, "model"))  # fmt: skip
     at = int(np.argmin(np.abs(nominal - 90)))
     note = f"the {nominal[at]:.0f} % band holds {actual[at]:.0f} %"
     return Panel(name, "promised / %", "held / %", marks, note=note, x_range=(0.0, 100.0), y_range=(0.0, 102.0),

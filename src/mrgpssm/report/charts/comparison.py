@@ -10,7 +10,9 @@ def restart_spread(evidence: Evidence) -> Section:
     """Bounds of all restarts of every model, relative to the best."""
     key, title, bounds = "restarts", "Was it luck? Restarts", evidence.learned.bounds
     if bounds.shape[1] < 2:
-        why = "The run had one random start, so the spread between starts is unknown; train with restarts = 3 to see it."
+        why = (
+            "The run had one random start, so the spread between starts is unknown; train with restarts = 3 to see it."
+        )
         return Section(key, title, "", missing=why)
     below = np.where(np.isfinite(bounds), bounds.max(axis=1, keepdims=True) - bounds, np.nan)
     names = tuple(", ".join(evidence.output_names[k] for k in group) for group in evidence.learned.groups)
@@ -18,7 +20,7 @@ def restart_spread(evidence: Evidence) -> Section:
     values = below[np.isfinite(below)]
     lost = int(np.sum(~np.isfinite(below)))
     given_up = f", {lost} given up" if lost else ""
-    note = f"{bounds.shape[1]} starts each, up to {values.max():.3g} nats apart{given_up}"
+    note = f"{bounds.shape[1]} starts each, up to {values.max():,.0f} nats apart{given_up}"
     kept = np.arange(len(names), dtype=float)
     marks = (Points("a start", values, rows.astype(float), "model", 10.0, 0.6),
              Points("kept", np.zeros(len(names)), kept, "residual", 10.0))  # fmt: skip

@@ -61,7 +61,11 @@ def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
         note=note,
         x_label=f"level of the component{' / ' + unit if unit else ''}",
         y_label=evidence.labelled(driver),
-        marks=(Heat(f"rate{' / ' + unit if unit else ''} per s", m.level, m.drive, m.drift, diverging=True), density, rings),
+        marks=(
+            Heat(f"rate{' / ' + unit if unit else ''} per s", m.level, m.drive, m.drift, diverging=True),
+            density,
+            rings,
+        ),
         alt=f"Drift of the component {note} of {output} over its level and the input {driver}.",
         x_range=(float(m.level[0]), float(m.level[-1])),
         y_range=(float(m.drive[0]), float(m.drive[-1])),

@@ -25,7 +25,7 @@ def input_coverage(evidence: Evidence) -> Section:
             _deviation(evidence, name, asked, edges),
         ]
     lead = (
-        f"{100 * any_beyond:.1f} % of the test rows lie outside the range of the training data in some input. Where training "
+        f"{_share(any_beyond)} of the test rows lie outside the range of the training data in some input. Where training "
         "has no rows, the model guesses, and its deviation should rise."
     )
     return Section(key, title, lead, tuple(panels), columns=2)
@@ -35,12 +35,12 @@ def _shares(
     evidence: Evidence, name: str, trained: np.ndarray, asked: np.ndarray, edges: np.ndarray, beyond: float
 ) -> Panel:
     centre, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
-    note = f"{100 * beyond:.1f} % of the test rows outside the training range"
+    note = f"{_share(beyond)} of the test rows outside the training range"
     marks = (
         Bars("training", centre, 100 * shares(trained, edges), "faint", width),
         Line("test", centre, 100 * shares(asked, edges), "model", 1.6, steps=True),
     )
-    return Panel(name, evidence.labelled(name), "share of rows / %", marks, note=note,
+    return Panel(name, evidence.labelled(name), "share of rows / %", marks, note=note, x_range=_span(edges),
                  alt=f"Histogram of the input {name} in training and test; {note}.")  # fmt: skip
 
 
@@ -57,5 +57,13 @@ def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarr
         highest = max(highest, (float(along[at]), output, float(centre[at])))
     note = f"largest: {highest[0]:.1f} times the average of {highest[1]} at {highest[2]:.3g}"
     return Panel(name, evidence.labelled(name), "predicted deviation / its average", tuple(marks), note=note,
-                 y_range=(0.0, 1.15 * max(highest[0], 1.0)),
+                 x_range=_span(edges), y_range=(0.0, 1.15 * max(highest[0], 1.0)),
                  alt=f"Predicted deviation along the input {name}; {note}.")  # fmt: skip
+
+
+def _share(share: float) -> str:
+    return "None" if share == 0 else f"{100 * share:.2g} %"
+
+
+def _span(edges: np.ndarray) -> tuple[float, float]:
+    return float(edges[0]), float(edges[-1])

@@ -23,8 +23,9 @@ class Follows:
 
     @property
     def peak(self) -> tuple[float, float]:
-        """The strongest correlation and its lag in rows."""
-        at = int(np.argmax(np.abs(self.values)))
+        """The strongest correlation after the input acted, and its lag in rows."""
+        after = np.where(self.lags >= 0, np.abs(self.values), 0.0)
+        at = int(np.argmax(after))
         return float(self.values[at]), float(self.lags[at])
 
 
@@ -92,7 +93,7 @@ def cross_correlations(evidence: Evidence) -> Section:
         marks += [Rule("99 % limit", limit), Rule("99 % limit", -limit)]
         strongest = max(found, key=lambda f: abs(f.peak[0]))
         value, lag = strongest.peak
-        note = f"strongest: {strongest.input}, {value:.2f} at {lag * evidence.dt:.3g} s"
+        note = f"strongest: {strongest.input}, {value:.2f} after {lag * evidence.dt:.3g} s"
         widest = max(float(np.max(np.abs([f.values for f in found]))), limit)
         panels.append(
             Panel(name, "lag behind the input / s", "correlation with the input", tuple(marks), note=note,

@@ -22,59 +22,50 @@ def training(evidence: Evidence) -> Section:
         panels += _panels(evidence, trace, member, name)
     skipped = "" if np.isfinite(trace.kl).any() else " This run's trace holds no KL terms, so only the bound is drawn."
     lead = (
-        "Mean over each chunk of steps, of the restart that was kept. The bound is what training raises: expected "
-        "log-likelihood (dashed) minus KL. Components count their own steps, so their bounds are not comparable. A bound "
+        "Means over chunks of steps, of the restart that was kept. The bound is what training raises: expected log-likelihood "
+        "minus KL. Each component has a number of steps of its own, so heights do not compare between components. A bound "
         f"that still climbs at the end asks for more cycles.{skipped}"
     )
-    return Section(key, title, lead, tuple(panels), columns=2)
+    return Section(key, title, lead, tuple(panels))
 
 
 def _panels(evidence: Evidence, trace: Trace, member: int, name: str) -> list[Panel]:
+    """Bound, and where the trace has KL terms, likelihood and KL."""
     cycles = int(trace.cycle.max())
     x = trace.done / trace.total * cycles
     bound, kl = trace.bound[:, member], trace.kl[:, member]
-    top: list[Mark] = []
-    bottom: list[Mark] = []
-    for i in range(len(evidence.resolutions)):
-        rows = np.flatnonzero(trace.component == i + 1)
-        label = component_label(evidence, i)
-        top.append(Line(f"bound, {label}", x[rows], bound[rows], part_role(i)))
-        if np.isfinite(kl).any():
-            likelihood = bound[rows] + kl[rows]
-            top.append(Line(f"likelihood, {label}", x[rows], likelihood, part_role(i), 1.0, dash=True))
-            bottom.append(Line(label, x[rows], kl[rows], part_role(i)))
-    note = _climb(trace, bound)
-    panels = [
-        Panel(name, "cycle", "bound / nats", tuple(top), note=note, y_range=_late_range(trace, bound, kl),
-              alt=f"Lower bound and likelihood of {name} over training cycles; {note}.")
-    ]  # fmt: skip
-    if bottom:
-        final = kl[np.isfinite(kl)][-1]
+    shown = {"bound": bound, "likelihood": bound + kl, "KL": kl} if np.isfinite(kl).any() else {"bound": bound}
+    panels = []
+    for what, values in shown.items():
+        marks: list[Mark] = []
+        for i in range(len(evidence.resolutions)):
+            rows = np.flatnonzero(trace.component == i + 1)
+            marks.append(Line(component_label(evidence, i), x[rows], values[rows], part_role(i), 1.6))
+        note = f"{what}; last cycle: {_change(evidence, trace, values)}"
         panels.append(
-            Panel(name, "cycle", "KL / nats", tuple(bottom), note=f"KL at the end {final:.0f}",
-                  alt=f"Kullback-Leibler terms of {name} over training cycles; {final:.0f} at the end.")
+            Panel(name, "cycle", f"{what} / nats", tuple(marks), note=note, y_range=_late_range(trace, values),
+                  alt=f"{what} of {name} over training cycles; {note}.")
         )  # fmt: skip
     return panels
 
 
-def _climb(trace: Trace, bound: np.ndarray) -> str:
-    """What the last cycle still brought, for the component where it was most."""
-    last, parts = trace.cycle.max(), np.unique(trace.component)
+def _change(evidence: Evidence, trace: Trace, values: np.ndarray) -> str:
+    """What the last cycle still changed, by the medians of the last two."""
+    last = int(trace.cycle.max())
     if last < 2:
-        return "one cycle"
-    gains = []
-    for part in parts:
-        now, before = (np.nanmean(bound[(trace.component == part) & (trace.cycle == c)]) for c in (last, last - 1))
-        gains.append(now - before)
-    return f"the last cycle changed the bound by {max(gains, key=abs):+.3g}"
+        return "there was only one"
+    changes = []
+    for i, r in enumerate(evidence.resolutions):
+        now, before = (values[(trace.component == i + 1) & (trace.cycle == c)] for c in (last, last - 1))
+        changes.append(f"R = {r} {np.nanmedian(now) - np.nanmedian(before):+,.0f}")
+    return ", ".join(changes)
 
 
-def _late_range(trace: Trace, bound: np.ndarray, kl: np.ndarray) -> tuple[float, float] | None:
-    """The vertical range without the first steps, whose bounds would flatten everything else."""
-    likelihood = bound + np.where(np.isfinite(kl), kl, 0.0)
-    late = (trace.cycle > 1) & np.isfinite(bound)
-    if not late.any():
+def _late_range(trace: Trace, values: np.ndarray) -> tuple[float, float] | None:
+    """The vertical range without the first cycle, whose steps would flatten everything else."""
+    late = values[(trace.cycle > 1) & np.isfinite(values)]
+    if not len(late):
         return None
-    low, high = float(np.quantile(bound[late], 0.02)), float(likelihood[late].max())
+    low, high = float(np.quantile(late, 0.05)), float(late.max())
     margin = 0.08 * max(high - low, 1e-9)
     return low - margin, high + margin

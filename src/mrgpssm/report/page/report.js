@@ -36,31 +36,24 @@
 
   function extremes(t, v, from, to, most) {
     const x = [], y = [], step = Math.max(1, Math.ceil((to - from) / most));
-    for (let i = from; i < to; i += step) {
+    for (let i = from; i < to;) {
       const end = Math.min(i + step, to);
-      let low = -1, high = -1, gap = false;
-      for (let j = i; j < end; j++) {
-        if (Number.isNaN(v[j])) { gap = true; continue; }
-        if (low < 0 || v[j] < v[low]) low = j;
-        if (high < 0 || v[j] > v[high]) high = j;
-      }
-      if (low >= 0) for (const j of low === high ? [low] : low < high ? [low, high] : [high, low]) { x.push(t[j]); y.push(v[j]); }
-      if (gap) { x.push(t[end - 1]); y.push(null); }
+      let low = i, high = i;
+      if (Number.isNaN(v[i])) { x.push(t[i++]); y.push(null); continue; }
+      for (; i < end && !Number.isNaN(v[i]); i++) { if (v[i] < v[low]) low = i; if (v[i] > v[high]) high = i; }
+      for (const j of low === high ? [low] : low < high ? [low, high] : [high, low]) { x.push(t[j]); y.push(v[j]); }
     }
     return { x, y };
   }
 
   function envelope(t, low, high, from, to, most) {
     const x = [], bottom = [], top = [], step = Math.max(1, Math.ceil((to - from) / most));
-    for (let i = from; i < to; i += step) {
-      const end = Math.min(i + step, to);
-      let a = Infinity, b = -Infinity, gap = false;
-      for (let j = i; j < end; j++) {
-        if (Number.isNaN(low[j])) { gap = true; continue; }
-        a = Math.min(a, low[j]); b = Math.max(b, high[j]);
-      }
-      if (a <= b) { x.push(t[i]); bottom.push(a); top.push(b); }
-      if (gap) { x.push(null); bottom.push(null); top.push(null); }
+    for (let i = from; i < to;) {
+      const end = Math.min(i + step, to), start = i;
+      let a = Infinity, b = -Infinity;
+      if (Number.isNaN(low[i])) { x.push(null); bottom.push(null); top.push(null); i++; continue; }
+      for (; i < end && !Number.isNaN(low[i]); i++) { a = Math.min(a, low[i]); b = Math.max(b, high[i]); }
+      x.push(t[start]); bottom.push(a); top.push(b);
     }
     return { x, low: bottom, high: top };
   }
@@ -113,7 +106,7 @@
     bars: (m) => ({ type: "bar", orientation: m.across ? "h" : "v", x: m.across ? m.y : m.x, y: m.across ? m.x : m.y,
       width: m.width, marker: { color: role(m.role), opacity: m.alpha, line: { width: 0 } } }),
     heat: (m) => ({ type: "heatmap", x: m.x, y: m.y, z: m.z, colorscale: scale(m.diverging ? "diverging" : "sequential"),
-      zmid: m.diverging ? 0 : undefined, hoverongaps: false,
+      zmid: m.diverging ? 0 : undefined, zsmooth: m.diverging ? "best" : false, hoverongaps: false,
       colorbar: { title: { text: plain(short(m.name)), side: "right", font: { size: 11 } }, thickness: 10, outlinewidth: 0, tickfont: { size: 10 } } }),
   };
 
@@ -121,7 +114,8 @@
     return { type: spec.log ? "log" : "linear", range: range ?? spec.range, autorange: !(range ?? spec.range), fixedrange: fixed,
       gridcolor: colour("--line"), zeroline: false, linecolor: colour("--line"), showline: true, ticks: "outside", ticklen: 3,
       tickcolor: colour("--line"), nticks: spec.ticks ? undefined : 7, automargin: true, exponentformat: "power",
-      ...(spec.log ? { dtick: 1 } : {}),
+      minexponent: 6, separatethousands: true,
+      ...(spec.log ? { dtick: Math.max(1, Math.ceil(((range ?? spec.range ?? [0, 4])[1] - (range ?? spec.range ?? [0, 4])[0]) / 5)) } : {}),
       ...(spec.ticks ? { tickmode: "array", tickvals: spec.ticks[0], ticktext: spec.ticks[1].map((s) => plain(short(s))), ticks: "" } : {}) };
   }
 
@@ -212,10 +206,12 @@
       if (!button) return;
       if (button.dataset.move) show(button.dataset.move === "all" ? null : moved(view ?? whole, button.dataset.move));
       else if (button.dataset.marks) {
-        const box = button.closest("figure"), off = button.getAttribute("aria-pressed") === "true";
+        const off = button.getAttribute("aria-pressed") === "true", own = button.closest("figure");
         button.setAttribute("aria-pressed", String(!off));
-        for (const index of button.dataset.marks.split(" ")) data.panels[Number(box.dataset.panel)].marks[Number(index)].off = off;
-        draw(box);
+        for (const box of own ? [own] : button.closest("section").querySelectorAll("figure.panel")) {
+          for (const index of button.dataset.marks.split(" ")) data.panels[Number(box.dataset.panel)].marks[Number(index)].off = off;
+          if (plots.has(box)) draw(box);
+        }
       }
     });
     for (const select of document.querySelectorAll("[data-recordings]")) select.addEventListener("change", () => {
