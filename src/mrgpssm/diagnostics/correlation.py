@@ -11,7 +11,7 @@ _NORMAL = {0.95: 1.9599639845400545, 0.99: 2.5758293035489004}  # two-sided norm
 def cross_correlation(first: Pieces, second: Pieces, lags: int) -> np.ndarray:
     """(2 lags + 1,) r(k) = mean_t (a_t - ā)(b_{t+k} - b̄) / (sd_a sd_b) for k = -lags, ..., lags.
 
-    A positive lag is `second` answering `first`. Pairs are taken within a recording only, and only where both are known.
+    A positive lag is `second` answering `first`. Pairs are within one recording, and only where both are known.
     """
     a, b = _standard(first), _standard(second)
     total, pairs = np.zeros(2 * lags + 1), np.zeros(2 * lags + 1)
@@ -27,7 +27,7 @@ def autocorrelation(pieces: Pieces, lags: int) -> np.ndarray:
 
 
 def white_limit(count: int, level: float = 0.99) -> float:
-    """± z / √N: what the autocorrelation of N values of white noise stays within, at each lag, with this probability."""
+    """± z / √N: the autocorrelation of N values of white noise stays within, at each lag, with this probability."""
     return _NORMAL[level] / np.sqrt(max(count, 1))
 
 

@@ -68,7 +68,7 @@ def overall(by_output: dict[str, Verdict]) -> Verdict:
         return worst
     if worst.grade == "good":
         return Verdict(
-            "good", f"{'Both' if len(names) == 2 else f'All {len(names)}'} outputs. {names[0]}: {worst.reason}"
+            "good", f"{'Both' if len(names) == 2 else f'All {len(names)}'} outputs pass. {names[0]}: {worst.reason}"
         )
     more = f" ({len(names)} of {len(by_output)} outputs are {worst.grade}.)"
     return Verdict(worst.grade, f"{names[0]}: {worst.reason}{more}")

@@ -5,6 +5,7 @@ language.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -135,4 +136,4 @@ class Section:
 def pieces(panel: Panel, rows: int) -> list[slice]:
     """The recordings of a long panel as slices of its rows."""
     edges = [0, *panel.breaks, rows]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]

@@ -46,6 +46,7 @@ def draw(section: Section) -> Figure:
         draw_panel(axis, panel)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
+    _legend(figure, list(axes[: len(panels)]))
     return figure
 
 
@@ -69,9 +70,16 @@ def draw_panel(axis: Axes, panel: Panel) -> None:
     for ticks, place in ((panel.x_ticks, axis.set_xticks), (panel.y_ticks, axis.set_yticks)):
         if ticks:
             place(list(ticks.positions), [_plain(label) for label in ticks.labels])
-    handles = {str(h.get_label()): h for h in axis.get_legend_handles_labels()[0]}
-    if len(handles) > 1:
-        axis.legend(handles.values(), handles.keys(), fontsize=7, frameon=False, loc="best")
+
+
+def _legend(figure: Figure, axes: list[Axes]) -> None:
+    """One legend for all panels, above them, so that it hides nothing."""
+    found = {str(h.get_label()): h for axis in axes for h in axis.get_legend_handles_labels()[0]}
+    if len(found) > 1:
+        columns = min(len(found), max(int(figure.get_figwidth() // 1.6), 1))
+        figure.legend(
+            found.values(), found.keys(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False
+        )
 
 
 def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
@@ -103,8 +111,8 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
 def _heat(axis: Axes, mark: Heat) -> None:
     colours = LinearSegmentedColormap.from_list("report", DIVERGING_LIGHT if mark.diverging else SEQUENTIAL)
     edge = float(np.nanmax(np.abs(mark.z))) or 1.0
-    limits = {"vmin": -edge, "vmax": edge} if mark.diverging else {}
-    mesh = axis.pcolormesh(mark.x, mark.y, mark.z, cmap=colours, shading="nearest", rasterized=True, **limits)
+    low, high = (-edge, edge) if mark.diverging else (None, None)
+    mesh = axis.pcolormesh(mark.x, mark.y, mark.z, cmap=colours, shading="nearest", rasterized=True, vmin=low, vmax=high)
     axis.figure.colorbar(mesh, ax=axis, label=_plain(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
 
 

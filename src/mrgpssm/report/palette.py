@@ -24,7 +24,7 @@ DARK = {
     "part5": "#56b4e9",
     "part6": "#f08fc0",
     "muted": "#9aa1ac",
-    "faint": "#4a4f58",
+    "faint": "#676d78",
 }
 PARTS = tuple(name for name in LIGHT if name.startswith("part"))
 

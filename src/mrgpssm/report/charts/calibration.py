@@ -14,9 +14,9 @@ def calibration(evidence: Evidence) -> Section:
         measured, levels, quantiles = evidence.stacked(k)
         panels += [_pit(name, measured, levels, quantiles), _coverage(name, measured, levels, quantiles)]
     lead = (
-        "Left: how often a measured value falls into each slice of the predicted distribution; honest bands give an even "
-        "row of bars, too narrow ones a U, too wide ones a hill, a slope is bias. Right: points below the diagonal mean "
-        "bands that hold less than they promise."
+        "Left: how often a measured value falls into each slice of the predicted distribution; honest bands give an "
+        "even row of bars, too narrow ones a U, too wide ones a hill, a slope is bias. Right: points below the "
+        "diagonal mean bands that hold less than they promise."
     )
     return Section("calibration", "Can the bands be trusted?", lead, tuple(panels), columns=2)
 
@@ -30,7 +30,7 @@ def _pit(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np.ndar
     note = f"{ends:.0f} % of the values in the two outer slices, {100 * (width[0] + width[-1]):.0f} % expected"
     marks = (Bars("measured values", edges[:-1] + width / 2, density, "model", 0.92 * width, alpha=0.75),
              Rule("calibrated", 1.0))  # fmt: skip
-    return Panel(name, "predicted probability", "share of values / expected share", marks, note=note, x_range=(0.0, 1.0),
+    return Panel(name, "predicted probability", "share / expected share", marks, note=note, x_range=(0.0, 1.0),
                  alt=f"Histogram of the probability integral transform of {name}: {note}.")  # fmt: skip
 
 

@@ -43,10 +43,11 @@ def resolution_grid(evidence: Evidence) -> Section:
         rivals = [own, *(r for r in evidence.rivals if name in r.rmse)]
         panels.append(_ranking(evidence, rivals, name))
         if len(rivals) > 3 and all(len(set(r.resolutions)) <= 2 for r in rivals):
-            panels.append(_grid(evidence, rivals, name))
+            panels.append(_grid(rivals, name))
     lead = (
-        "RMSE of the free run over the test recordings, by resolutions. Other runs bring the scores on their own validation "
-        "data: compare runs that had the same. In a grid, a model with one resolution stands on the diagonal."
+        "RMSE of the free run over the test recordings, by resolutions. Other runs bring the scores on their own "
+        "validation data: compare runs that had the same. In a grid, a model with one resolution stands on the "
+        "diagonal."
     )
     return Section(key, title, lead, tuple(panels), columns=2)
 
@@ -65,7 +66,7 @@ def _ranking(evidence: Evidence, rivals: list[Rival], name: str) -> Panel:
                  alt=f"RMSE of {name} by resolutions: {best}.")  # fmt: skip
 
 
-def _grid(evidence: Evidence, rivals: list[Rival], name: str) -> Panel:
+def _grid(rivals: list[Rival], name: str) -> Panel:
     """The best RMSE of every pair of resolutions; the slower one along x."""
     known = sorted({r for rival in rivals for r in rival.resolutions})
     table = np.full((len(known), len(known)), np.nan)

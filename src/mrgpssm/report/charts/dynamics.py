@@ -20,9 +20,9 @@ def drift_fields(evidence: Evidence) -> Section:
     panels = tuple(_drift(evidence, m, i) for i, m in enumerate(maps[:_MOST]))
     more = f" The first {_MOST} of {len(maps)} are drawn." if len(maps) > _MOST else ""
     lead = (
-        "How fast a component rises (warm) or falls (cold), given its own level and the input that matters most to it, all "
-        "else at its median. Dots are where the test drives it, rings are inducing points: away from both, colours are "
-        f"guesses.{more}"
+        "How fast a component rises (warm) or falls (cold), given its own level and the input that matters most to "
+        "it, all else at its median. Dots are where the test drives it, rings are inducing points: away from both, "
+        f"colours are guesses.{more}"
     )
     return Section(key, title, lead, panels)
 
@@ -39,8 +39,8 @@ def relevance(evidence: Evidence) -> Section:
             straight = [np.linalg.norm(p.gain, axis=0) for p in parts]
             panels.append(_bars(evidence, parts, straight, name, "gain |B|", "straight part (linear)"))
     lead = (
-        "Inputs are scaled to unit variance, so bars compare. A long bar is an input the component listens to: a short "
-        "lengthscale in its curved part, a large gain in its straight part."
+        "Inputs are scaled to unit variance, so bars compare. A long bar is an input the component listens to: a "
+        "short lengthscale in its curved part, a large gain in its straight part."
     )
     return Section("relevance", "What was learned: which inputs matter", lead, tuple(panels), columns=2)
 

@@ -25,8 +25,8 @@ def input_coverage(evidence: Evidence) -> Section:
             _deviation(evidence, name, asked, edges),
         ]
     lead = (
-        f"{_share(any_beyond)} of the test rows lie outside the range of the training data in some input. Where training "
-        "has no rows, the model guesses, and its deviation should rise."
+        f"{_share(any_beyond)} of the test rows lie outside the range of the training data in some input. Where "
+        "training has no rows, the model guesses, and its deviation should rise."
     )
     return Section(key, title, lead, tuple(panels), columns=2)
 
@@ -62,7 +62,9 @@ def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarr
 
 
 def _share(share: float) -> str:
-    return "None" if share == 0 else f"{100 * share:.2g} %"
+    if share == 0:
+        return "None"
+    return f"{100 * share:.2g} %" if share > 5e-4 else "Less than 0.1 %"
 
 
 def _span(edges: np.ndarray) -> tuple[float, float]:

@@ -72,8 +72,8 @@ def autocorrelations(evidence: Evidence) -> Section:
                   alt=f"Autocorrelation of the error of {name}: {note}.")
         )  # fmt: skip
     lead = (
-        "Errors of a free run last as long as the dynamics they come from. Dashed: limits that white noise keeps in 99 % of "
-        "cases. A slow decay points to a slow part that is missing or wrong."
+        "Errors of a free run last as long as the dynamics they come from. Dashed: limits that white noise keeps in "
+        "99 % of cases. A slow decay points to a slow part that is missing or wrong."
     )
     return Section(key, title, lead, tuple(panels))
 
@@ -101,8 +101,8 @@ def cross_correlations(evidence: Evidence) -> Section:
                   alt=f"Cross-correlation of the error of {name} with each input; {note}.")
         )  # fmt: skip
     lead = (
-        "Anything beyond the dashed limits at a positive lag is an effect of that input that the model misses. The limits "
-        "are those of 99 % chance for series as slow as these; the widest over all inputs is drawn."
+        "Anything beyond the dashed limits at a positive lag is an effect of that input that the model misses. The "
+        "limits are those of 99 % chance for series as slow as these; the widest over all inputs is drawn."
     )
     return Section(key, title, lead, tuple(panels))
 

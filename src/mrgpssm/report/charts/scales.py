@@ -20,7 +20,8 @@ def horizon_growth(evidence: Evidence) -> Section:
         expected = [np.where(np.isnan(r.measured[:, k]), np.nan, r.run.std[:, k]) for r in evidence.recordings]
         at, own = rms_by_horizon(elapsed, expected, edges)
         deviation = float(np.nanstd(np.concatenate([r.measured[:, k] for r in evidence.recordings])))
-        marks = (Line("actual", t, rmse, "residual", 1.8), Line("expected by the model", at, own, "model", 1.4, dash=True),
+        marks = (Line("actual", t, rmse, "residual", 1.8),
+                 Line("expected by the model", at, own, "model", 1.4, dash=True),
                  Rule("deviation of the output", deviation))  # fmt: skip
         note = f"last horizon: RMSE {rmse[-1]:.3g}, the output's own deviation is {deviation:.3g}"
         panels.append(
@@ -31,8 +32,8 @@ def horizon_growth(evidence: Evidence) -> Section:
     count = len(evidence.recordings)
     starts = "one start" if count == 1 else f"{count} starts"
     lead = (
-        f"A simulator that forgets or drifts shows an error that keeps growing. The first horizons rest on {starts} and few "
-        "rows, so they jump."
+        f"A simulator that forgets or drifts shows an error that keeps growing. The first horizons rest on {starts} "
+        "and few rows, so they jump."
     )
     return Section("horizon", "Does the error grow with time?", lead, tuple(panels))
 
@@ -62,12 +63,12 @@ def spectra(evidence: Evidence) -> Section:
         low = min(float(curves[c][1].min()) for c in curves)
         high = max(float(curves[c][1].max()) for c in curves)
         panels.append(
-            Panel(name, "frequency / Hz", _density_unit(evidence, name), tuple(marks), log_x=True, log_y=True, note=note,
+            Panel(name, "frequency / Hz", _density(evidence, name), tuple(marks), log_x=True, log_y=True, note=note,
                   y_range=(0.3 * max(low, 1e-12 * high), 3 * high), alt=f"Spectra of {name} and its error: {note}.")
         )  # fmt: skip
     lead = (
-        "Where the line of the error touches that of the measurement, the model explains nothing: at high frequencies that "
-        "is noise, at low ones a missing slow part."
+        "Where the line of the error touches that of the measurement, the model explains nothing: at high "
+        "frequencies that is noise, at low ones a missing slow part."
     )
     return Section(key, title, lead, tuple(panels))
 
@@ -87,6 +88,6 @@ def _crossing(frequency: np.ndarray, measured: np.ndarray, error: np.ndarray) ->
     return f"more than half of the power is explained up to {frequency[lost[0]]:.2g} Hz"
 
 
-def _density_unit(evidence: Evidence, name: str) -> str:
+def _density(evidence: Evidence, name: str) -> str:
     unit = evidence.units.get(name, "")
     return f"power density / ({unit})² per Hz" if unit else "power density / per Hz"

@@ -50,8 +50,8 @@ def simulation(evidence: Evidence) -> Section:
             )
         )
     lead = (
-        "The model sees the inputs only, from the first row of each recording to its last. "
-        "The measured line should stay inside the dark band half of the time and inside the light band nine times of ten."
+        "The model sees the inputs only, from the first row of each recording to its last. The measured line should "
+        "stay inside the inner band half of the time and inside the outer one nine times of ten."
     )
     return Section("simulation", "Simulated and measured", lead, tuple(panels))
 
@@ -96,8 +96,9 @@ def components(evidence: Evidence) -> Section:
         measured = np.concatenate([r.measured[:, k] for r in evidence.recordings]) - offset
         marks: list[Mark] = [Line("measured", time, measured, "faint", width=1.2)]
         spread = []
-        for index, part in enumerate(evidence.recordings[0].run.components):
-            values = np.concatenate([r.run.components[part][:, k] for r in evidence.recordings])
+        parts = list(evidence.recordings[0].run.components)
+        for index in np.argsort(evidence.resolutions, kind="stable"):  # slow parts on top: fast ones would hide them
+            values = np.concatenate([r.run.components[parts[index]][:, k] for r in evidence.recordings])
             marks.append(Line(component_label(evidence, index), time, values, part_role(index)))
             spread.append(f"R = {evidence.resolutions[index]}: {np.std(values):.3g}")
         note = f"standard deviation of each part: {', '.join(spread)}"
@@ -105,7 +106,10 @@ def components(evidence: Evidence) -> Section:
             Panel(name, "time / s", f"part of {evidence.labelled(name)}", tuple(marks), wide=True, long=True, note=note,
                   alt=f"Contributions of {len(spread)} components to {name} over time; {note}.", breaks=breaks)
         )  # fmt: skip
-    lead = "Mean contribution of each component; together with the mean of the training data they add up to the simulation."
+    lead = (
+        "Mean contribution of each component; together with the mean of the training data they add up to the "
+        "simulation. Zoom in to see the fast ones."
+    )
     return Section(key, title, lead, tuple(panels))
 
 

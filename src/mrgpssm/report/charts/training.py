@@ -22,9 +22,9 @@ def training(evidence: Evidence) -> Section:
         panels += _panels(evidence, trace, member, name)
     skipped = "" if np.isfinite(trace.kl).any() else " This run's trace holds no KL terms, so only the bound is drawn."
     lead = (
-        "Means over chunks of steps, of the restart that was kept. The bound is what training raises: expected log-likelihood "
-        "minus KL. Each component has a number of steps of its own, so heights do not compare between components. A bound "
-        f"that still climbs at the end asks for more cycles.{skipped}"
+        "Means over chunks of steps, of the restart that was kept. The bound is what training raises: expected "
+        "log-likelihood minus KL. Each component has a number of steps of its own, so heights do not compare "
+        f"between components. A bound that still climbs at the end asks for more cycles.{skipped}"
     )
     return Section(key, title, lead, tuple(panels))
 
@@ -41,7 +41,7 @@ def _panels(evidence: Evidence, trace: Trace, member: int, name: str) -> list[Pa
         for i in range(len(evidence.resolutions)):
             rows = np.flatnonzero(trace.component == i + 1)
             marks.append(Line(component_label(evidence, i), x[rows], values[rows], part_role(i), 1.6))
-        note = f"{what}; last cycle: {_change(evidence, trace, values)}"
+        note = f"{what}; last cycle: {_change(evidence, trace, values)}" if what == "bound" else what
         panels.append(
             Panel(name, "cycle", f"{what} / nats", tuple(marks), note=note, y_range=_late_range(trace, values),
                   alt=f"{what} of {name} over training cycles; {note}.")

@@ -107,6 +107,7 @@
       width: m.width, marker: { color: role(m.role), opacity: m.alpha, line: { width: 0 } } }),
     heat: (m) => ({ type: "heatmap", x: m.x, y: m.y, z: m.z, colorscale: scale(m.diverging ? "diverging" : "sequential"),
       zmid: m.diverging ? 0 : undefined, zsmooth: m.diverging ? "best" : false, hoverongaps: false,
+      ...(m.diverging ? {} : { texttemplate: "%{z:.3g}" }),
       colorbar: { title: { text: plain(short(m.name)), side: "right", font: { size: 11 } }, thickness: 10, outlinewidth: 0, tickfont: { size: 10 } } }),
   };
 
