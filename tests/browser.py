@@ -64,12 +64,13 @@ class Page:
     def draw_all(self) -> None:
         """Scroll through the page until every figure has been drawn."""
         self.wait("document.documentElement.dataset.ready === 'yes'")
-        for _ in range(400):
-            self.run("scrollBy({top: 1200, behavior: 'instant'})")
-            left = "document.querySelectorAll('figure.panel:not([data-drawn])').length"
-            if self.run(f"new Promise(done => setTimeout(() => done({left}), 30))") == 0:
-                return
-        raise TimeoutError("Some figures were never drawn.")
+        left = "document.querySelector('figure.panel:not([data-drawn])')"
+        end = time.monotonic() + _SECONDS
+        while self.run(f"Boolean({left})"):
+            if time.monotonic() > end:
+                raise TimeoutError(f"Never drawn: figure {self.run(left + '.dataset.panel')}.")
+            self.run(f"{left}?.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+            self.run("new Promise(done => setTimeout(done, 30))")
 
     def key(self, key: str) -> None:
         """Press and release a key."""

@@ -1,9 +1,21 @@
-"""Evidence made up for the tests of the report: of any size, with any names, without training anything."""
+"""What the tests of the report show: evidence made up, of any size and with any names, and a small run on disk."""
+
+import shutil
+import sys
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
+import pandas as pd
+import pytest
+from recordings import recording as measured_recording
 
+from mrgpssm.cli import main
+from mrgpssm.config import DataConfig, RunConfig
 from mrgpssm.forecast import FINE_LEVELS, Forecast
 from mrgpssm.report.evidence import Component, DriftMap, Evidence, Learned, Recording, Rival, Trace, Training
+from mrgpssm.runs import RunDirectory, write_json
+from mrgpssm.training import Progress
 
 _Z = (-1.645, -1.282, -1.036, -0.842, -0.674, -0.524, -0.385, -0.253, -0.126)
 NORMAL = np.array([*_Z, 0.0, *(-z for z in reversed(_Z))])  # standard normal quantiles of FINE_LEVELS
@@ -15,8 +27,8 @@ def recording(rng, rows: int, inputs: int, outputs: int, name: str, parts: int, 
     drive = np.sin(time[:, None] / (3 + np.arange(inputs))) + 0.3 * rng.standard_normal((rows, inputs))
     waves = [np.sin(time[:, None] / 10.0 ** (1 - k) + np.arange(outputs)) / (1 + k) for k in range(parts)]
     mean = 5 + np.sum(waves, axis=0)
-    std = np.full_like(mean, 0.2)
-    measured = mean + 0.2 * rng.standard_normal(mean.shape)
+    std = np.full_like(mean, 0.1)
+    measured = mean + 0.1 * rng.standard_normal(mean.shape)
     run = Forecast(
         time=time,
         mean=mean,
@@ -84,3 +96,36 @@ def evidence(
         "commands": ("mrgpssm report run",),
     }  # fmt: skip
     return Evidence(**(fields | more))  # pyright: ignore[reportArgumentType]
+
+
+def write_tables(root: Path) -> None:
+    """Three recordings as tables."""
+    for seed in range(3):
+        s = measured_recording(seed)
+        columns = np.concatenate([s.inputs, s.outputs], axis=1)
+        pd.DataFrame(columns, columns=pd.Index([*s.input_names, *s.output_names])).to_csv(
+            root / f"{seed}.csv", index=False
+        )
+
+
+def small_run(root: Path) -> Path:
+    """The folder of a finished run, around the golden model; its files lie beside it."""
+    write_tables(root)
+    run = RunDirectory(root / "first run")
+    run.root.mkdir()
+    shutil.copy(Path(__file__).parent / "golden" / "model-v1.mrgpssm", run.model)
+    data = DataConfig((str(root / "0.csv"),), ("speed", "load"), ("NOx", "Temp"), None, 0.1)
+    run.config.write_text(RunConfig(data).to_toml())
+    write_json(run.identity, {"options": {"resolutions": [3, 1]}, "packages": {"jax": "0"}, "fingerprint": ""})
+    write_json(run.metrics, {"validation": {"NOx": {"rmse": 0.5}, "Temp": {"rmse": 0.4}}})
+    for done in range(1, 9):
+        four = np.full(4, 10.0 * done)
+        run.note(Progress((done - 1) % 2, (done - 1) // 4, 1, four, four / 5, four, np.zeros(4, int), done, 8))
+    return run.root
+
+
+def call(*words: str) -> None:
+    """A command that must succeed."""
+    with mock.patch.object(sys, "argv", ["mrgpssm", *words]), pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 0

@@ -1,5 +1,7 @@
 """The statistics behind the report against loops, SciPy and chance."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import signal, stats
@@ -68,7 +70,7 @@ def test_pit_shares_count_and_are_even_for_honest_forecasts():
     quantiles = np.repeat(stats.norm.ppf(levels)[:, None], 4000, axis=1)
     edges = np.concatenate([[-np.inf], quantiles[:, 0], [np.inf]])
     known = measured[~np.isnan(measured)]
-    counted = [np.mean((known > a) & (known <= b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    counted = [np.mean((known > a) & (known <= b)) for a, b in pairwise(edges)]
     np.testing.assert_allclose(pit_shares(measured, quantiles), counted, atol=1e-12)
     width = np.diff(np.concatenate([[0], levels, [1]]))
     error = np.sqrt(width * (1 - width) / len(known))

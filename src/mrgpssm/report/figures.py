@@ -112,7 +112,9 @@ def _heat(axis: Axes, mark: Heat) -> None:
     colours = LinearSegmentedColormap.from_list("report", DIVERGING_LIGHT if mark.diverging else SEQUENTIAL)
     edge = float(np.nanmax(np.abs(mark.z))) or 1.0
     low, high = (-edge, edge) if mark.diverging else (None, None)
-    mesh = axis.pcolormesh(mark.x, mark.y, mark.z, cmap=colours, shading="nearest", rasterized=True, vmin=low, vmax=high)
+    mesh = axis.pcolormesh(
+        mark.x, mark.y, mark.z, cmap=colours, shading="nearest", rasterized=True, vmin=low, vmax=high
+    )
     axis.figure.colorbar(mesh, ax=axis, label=_plain(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
 
 

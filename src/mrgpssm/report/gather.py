@@ -38,6 +38,7 @@ def gather(
         raise ConfigError(f"{root} holds no finished model; finish it with: mrgpssm resume {root}")
     model = load(run.model).fitted_
     config = make_config(read_config(run.config), str(run.config)) if run.config.exists() else None
+    rivals = tuple(_rival(path, model.output_names) for path in compare)
     test, seen = _test(model, config, data, time, run)
     identity = read_json(run.identity) if run.identity.exists() else {}
     return assemble(
@@ -50,7 +51,7 @@ def gather(
         training=_training(model, config),
         trace=read_trace(run.trace),
         seen_in_training=seen,
-        rivals=tuple(_rival(path, model.output_names) for path in compare),
+        rivals=rivals,
         packages=dict(identity.get("packages", {})),
         config=run.config.read_text(encoding="utf-8") if run.config.exists() else "",
         commands=_commands(root, data, time, samples, seed),

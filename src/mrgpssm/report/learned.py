@@ -1,9 +1,11 @@
 """What a fitted model learned, as numbers to draw: lengthscales, input gains, drift over level and input."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrgpssm._types import Array
 from mrgpssm.model import Component as ModelComponent
 from mrgpssm.model import Dynamics
 from mrgpssm.modelfile import FittedModel
@@ -31,25 +33,36 @@ def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
 
 def mean_path(dynamics: Dynamics, start: np.ndarray, inputs: np.ndarray, h: float) -> np.ndarray:
     """(T, D) states of a noiseless run with v at its mean: x' = x + h (A x + B u + b + a(z)ᵀ m)."""
-    dtype = dynamics.b.dtype
-    step = jnp.asarray(h, dtype)
-
-    def walk(x, u):
-        after, _ = dynamics.transition(x, dynamics.forcing(u), step, dynamics.gp.mean)
-        return after, x
-
-    return np.asarray(jax.lax.scan(walk, jnp.asarray(start, dtype), jnp.asarray(inputs, dtype))[1], float)
+    given = (jnp.asarray(values, dynamics.b.dtype) for values in (start, inputs, h))
+    return np.asarray(_walk(dynamics, *given), float)
 
 
 def mean_drift(dynamics: Dynamics, points: np.ndarray) -> np.ndarray:
     """(n, D) drift A x + B u + b + a(z)ᵀ m at points z = [x, u]."""
-    d, dtype = dynamics.b.shape[0], dynamics.b.dtype
+    return np.asarray(_drifts(dynamics, jnp.asarray(points, dynamics.b.dtype)), float)
+
+
+@eqx.filter_jit
+def _walk(dynamics: Dynamics, start: Array, inputs: Array, h: Array) -> Array:
+    def step(x, u):
+        after, _ = dynamics.transition(x, dynamics.forcing(u), h, dynamics.gp.mean)
+        return after, x
+
+    return jax.lax.scan(step, start, inputs)[1]
+
+
+@eqx.filter_jit
+def _drifts(dynamics: Dynamics, points: Array) -> Array:
+    d = dynamics.b.shape[0]
 
     def at(z):
         local = dynamics.at(z[:d], dynamics.forcing(z[d:]))
         return local.drift + jnp.sum(local.weights * dynamics.gp.mean, axis=-1)
 
-    return np.asarray(jax.vmap(at)(jnp.asarray(points, dtype)), float)
+    return jax.vmap(at)(points)
+
+
+_factored = eqx.filter_jit(lambda component: component.dynamics())
 
 
 def _pairs(model: FittedModel, group: int) -> list[tuple[ModelComponent, int]]:
@@ -69,7 +82,7 @@ def _drift_map(
 
     None where the component runs away.
     """
-    dynamics = component.dynamics()
+    dynamics = _factored(component)
     d = int(dynamics.b.shape[0])
     path = mean_path(dynamics, np.zeros(d), drive, 1 / resolution)
     if not np.isfinite(path).all():

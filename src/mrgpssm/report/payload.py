@@ -15,7 +15,7 @@ import numpy as np
 from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, Ticks, pieces
 
-BUDGET = 900_000  # points of all long series together
+BUDGET = 1_500_000  # points of all long series together
 _LEAST = 2_000
 _GAP = 65_535
 _DIGITS = 6

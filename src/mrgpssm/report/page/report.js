@@ -2,7 +2,7 @@
 (() => {
   // Everything the figures need lies in the page, compressed; Plotly is run by putting its text into a script element,
   // which the page's policy allows because it names the text's digest.
-  const plots = new Map();
+  const plots = new Map(), near = new Set();
   let data, view = null, whole = null;
 
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -150,6 +150,7 @@
 
   function draw(box) {
     const panel = data.panels[Number(box.dataset.panel)], plot = box.querySelector(".plot");
+    delete box.dataset.stale;
     if (plots.has(box)) return Plotly.react(plot, ...figure(panel, plot));
     plots.set(box, panel);
     return Plotly.newPlot(plot, ...figure(panel, plot)).then(() => {
@@ -159,7 +160,10 @@
     });
   }
 
-  const redraw = (chosen) => { for (const [box, panel] of plots) if (chosen(panel)) draw(box); };
+  // Figures out of sight are drawn again when they come into sight.
+  function redraw(chosen) {
+    for (const [box, panel] of plots) if (chosen(panel)) { if (near.has(box)) draw(box); else box.dataset.stale = "yes"; }
+  }
 
   function show(range) {
     if (range) {
@@ -240,8 +244,11 @@
     document.head.append(library);
     listen();
     const seen = new IntersectionObserver((entries) => {
-      for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
-    }, { rootMargin: "600px" });
+      for (const { isIntersecting, target } of entries) {
+        if (isIntersecting) near.add(target); else near.delete(target);
+        if (isIntersecting && (!plots.has(target) || target.dataset.stale)) draw(target);
+      }
+    }, { rootMargin: "500px" });
     document.querySelectorAll("figure.panel").forEach((box) => seen.observe(box));
     document.documentElement.dataset.ready = "yes";
   }
