@@ -24,7 +24,7 @@ def holes(rng, values, share=0.1):
 
 
 def smooth(rng, rows, memory):
-    return signal.lfilter([1], [1, -memory], rng.standard_normal(rows))
+    return np.asarray(signal.lfilter([1], [1, -memory], rng.standard_normal(rows)))
 
 
 def test_cross_correlation_is_the_mean_over_known_pairs_within_recordings():

@@ -253,7 +253,7 @@ def test_drift_and_mean_path_are_those_of_numpy_loops():
     rng = np.random.default_rng(8)
     family, dtype = FAMILIES[1], jax.numpy.zeros(()).dtype
     component = random_component(rng, family, dtype)
-    dynamics, o = component.dynamics(), as_oracle(component, np.dtype(dtype.name))
+    dynamics, o = component.dynamics(), as_oracle(component, dtype.type)
     L = [np.linalg.cholesky(_matern(o, Z, Z) + o["sd"] ** 2 * o["jitter"] * np.eye(len(Z))) for Z in o["inducing"]]
 
     def drift(x, u):

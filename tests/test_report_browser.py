@@ -1,6 +1,7 @@
 """Reports in a real browser: nothing is asked for, nothing complains, figures are there and can be used."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from browser import CHROMIUM, Page, browser
@@ -8,6 +9,7 @@ from exhibits import call, evidence, small_run, write_tables
 
 from mrgpssm.report.charts.comparison import resolution_grid, restart_spread
 from mrgpssm.report.charts.simulation import simulation
+from mrgpssm.report.evidence import Rival
 from mrgpssm.report.html import render, write_html
 
 pytestmark = [
@@ -158,15 +160,18 @@ def test_200000_rows_of_four_outputs_paint_soon_and_move_smoothly(chromium, tmp_
     page.run("document.querySelector('#simulation .panel').scrollIntoView({behavior: 'instant'})")
     page.run("new Promise(done => setTimeout(done, 300))")
     paint = page.run("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    moved = page.run("""new Promise(done => { const began = performance.now(); let left = 10;
-      const go = () => { document.querySelector(left % 2 ? '[data-move=in]' : '[data-move=forth]').click();
-        if (--left) requestAnimationFrame(go); else requestAnimationFrame(() => done((performance.now() - began) / 10)); };
-      go(); })""")
+    moved = page.run("""(async () => { const times = [], box = document.querySelector('#simulation .panel');
+      for (let k = 0; k < 8; k++) { const began = performance.now();
+        document.querySelector(k % 2 ? '[data-move=in]' : '[data-move=forth]').click();
+        while (box.dataset.stale) await new Promise(requestAnimationFrame);
+        times.push(performance.now() - began);
+        await new Promise(done => setTimeout(done, 300)); }
+      return times.sort((a, b) => a - b)[4]; })()""")
     print(
-        f"{path.stat().st_size / 1e6:.2f} MB, first paint {paint:.0f} ms, {moved:.0f} ms per move of the figures in sight"
+        f"{path.stat().st_size / 1e6:.2f} MB, first paint {paint:.0f} ms, {moved:.0f} ms until the first figure has moved"
     )
     assert paint < 3000
-    assert moved < 1500
+    assert moved < 500
     points = page.run(
         "Math.max(...[...document.querySelectorAll('.wide .plot')].map(p => Math.max(...p.data.map(t => t.x.length))))"
     )
@@ -211,12 +216,10 @@ def test_hostile_inputs_files_units_and_notes_stay_text(chromium, tmp_path):
 
 
 def test_hostile_outputs_and_rivals_stay_text(chromium, tmp_path):
-    from mrgpssm.report.evidence import Rival
-
     rivals = tuple(Rival(text, (5,), dict.fromkeys(HOSTILE, 0.1 + 0.01 * k)) for k, text in enumerate(HOSTILE))
     made = evidence(rows=80, outputs=HOSTILE, names=("a",), rivals=rivals)
     drawn = [simulation(made), restart_spread(made), resolution_grid(made)]
-    drawn[2] = type(drawn[2])(**(vars(drawn[2]) | {"panels": drawn[2].panels[:4]}))
+    drawn[2] = replace(drawn[2], panels=drawn[2].panels[:4])
     page = opened(chromium, hostile_page(made, tmp_path / "outputs.html", drawn), dark=True)
     page.draw_all()
     check_texts(page, HOSTILE)

@@ -41,5 +41,5 @@ def _coverage(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np
              Points("actual", nominal, actual, "model"))  # fmt: skip
     at = int(np.argmin(np.abs(nominal - 90)))
     note = f"the {nominal[at]:.0f} % band holds {actual[at]:.0f} %"
-    return Panel(name, "promised / %", "held / %", marks, note=note, x_range=(0.0, 100.0), y_range=(0.0, 102.0),
+    return Panel(name, "promised / %", "held / %", marks, note=note, x_range=(0.0, 102.0), y_range=(0.0, 102.0),
                  alt=f"Share of measured {name} inside bands against their nominal share: {note}.")  # fmt: skip

@@ -53,7 +53,8 @@ def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
         (m.inducing[:, 0] >= m.level[0]) & (m.inducing[:, 0] <= m.level[-1])
         & (m.inducing[:, 1] >= m.drive[0]) & (m.inducing[:, 1] <= m.drive[-1])
     )  # fmt: skip
-    rings = Points("inducing points", *m.inducing[inside].T, "part4", 8.0, hollow=True)
+    x, y = m.inducing[inside].T
+    rings = Points("inducing points", x, y, "part4", 8.0, hollow=True)
     unit = evidence.units.get(output, "")
     note = f"{component_label(evidence, place)}, {int(inside.sum())} of {len(inside)} inducing points in view"
     return Panel(

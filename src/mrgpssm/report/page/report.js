@@ -160,9 +160,21 @@
     });
   }
 
-  // Figures out of sight are drawn again when they come into sight.
+  // One figure a frame, the one in the middle of the screen first; those out of sight wait until they come into sight.
+  let waiting = [], ticking = false;
+
+  function tick() {
+    const box = waiting.shift();
+    if (box?.dataset.stale) draw(box);
+    ticking = waiting.length > 0;
+    if (ticking) requestAnimationFrame(tick);
+  }
+
   function redraw(chosen) {
-    for (const [box, panel] of plots) if (chosen(panel)) { if (near.has(box)) draw(box); else box.dataset.stale = "yes"; }
+    const distance = (box) => Math.abs(box.getBoundingClientRect().top + box.clientHeight / 2 - innerHeight / 2);
+    for (const [box, panel] of plots) if (chosen(panel)) box.dataset.stale = "yes";
+    waiting = [...near].filter((box) => box.dataset.stale).sort((a, b) => distance(a) - distance(b));
+    if (!ticking) tick();
   }
 
   function show(range) {
