@@ -23,12 +23,15 @@ _DIGITS = 6
 
 @dataclass
 class Payload:
-    """Panels and arrays of a page, collected one by one."""
+    """Panels and arrays of a page, collected one by one; what several marks share is kept once.
+
+    The panels must outlive it: shared arrays are known by their identity.
+    """
 
     most: int
     panels: list[dict[str, Any]] = field(default_factory=list)
     arrays: list[dict[str, Any]] = field(default_factory=list)
-    _times: dict[int, int] = field(default_factory=dict)
+    _kept: dict[int, int] = field(default_factory=dict)
 
     def add(self, panel: Panel) -> int:
         """Keep a panel; returns its number."""
@@ -54,19 +57,21 @@ class Payload:
         parts, bucket = pieces(panel, len(mark.x)), bucket_rows(len(mark.x), self.most)
         about = _about(mark) | {"t": self._time(mark.x, parts, bucket)}
         if isinstance(mark, Line):
-            return about | {"v": self._keep([thin_line(mark.y[p], bucket) for p in parts])}
+            if id(mark.y) not in self._kept:
+                self._kept[id(mark.y)] = self._keep([thin_line(mark.y[p], bucket) for p in parts])
+            return about | {"v": self._kept[id(mark.y)]}
         low, high = ([thin_edge(edge[p], bucket, upper) for p in parts]
                      for edge, upper in ((mark.low, False), (mark.high, True)))  # fmt: skip
         return about | {"low": self._keep(low), "high": self._keep(high)}
 
     def _time(self, time: np.ndarray, parts: list[slice], bucket: int) -> int:
-        """All marks of a report share their times; they are kept once. A gap repeats the last time before it."""
-        if id(time) not in self._times:
+        """Times of all rows; a gap repeats the last time before it."""
+        if id(time) not in self._kept:
             thinned = [thin_time(time[p], bucket) for p in parts]
             joined = np.concatenate([np.append(t, t[-1]) for t in thinned])
             self.arrays.append({"f8": _encoded(joined.astype("<f8"))})
-            self._times[id(time)] = len(self.arrays) - 1
-        return self._times[id(time)]
+            self._kept[id(time)] = len(self.arrays) - 1
+        return self._kept[id(time)]
 
     def _keep(self, parts: list[np.ndarray]) -> int:
         values = np.concatenate([np.append(p, np.nan) for p in parts]).astype(float)
@@ -82,7 +87,8 @@ class Payload:
 def collect(sections: list[Section]) -> Payload:
     """A payload whose long series share the budget; panels are added while the page is laid out."""
     marks = [mark for s in sections for p in s.panels if p.long for mark in p.marks]
-    series = sum(2 if isinstance(mark, Band) else 1 for mark in marks)
+    lines = {id(mark.y) for mark in marks if isinstance(mark, Line)}
+    series = len(lines) + sum(2 for mark in marks if isinstance(mark, Band))
     return Payload(max(BUDGET // max(series, 1), _LEAST))
 
 

@@ -94,21 +94,19 @@ def components(evidence: Evidence) -> Section:
     for k, name in enumerate(evidence.output_names):
         offset = float(evidence.recordings[0].run.offset[k])
         measured = np.concatenate([r.measured[:, k] for r in evidence.recordings]) - offset
-        marks: list[Mark] = [Line("measured", time, measured, "faint", width=1.2)]
-        spread = []
         parts = list(evidence.recordings[0].run.components)
-        for index in np.argsort(evidence.resolutions, kind="stable"):  # slow parts on top: fast ones would hide them
+        for index in np.argsort(evidence.resolutions, kind="stable")[::-1]:  # slow ones first
             values = np.concatenate([r.run.components[parts[index]][:, k] for r in evidence.recordings])
-            marks.append(Line(component_label(evidence, index), time, values, part_role(index)))
-            spread.append(f"R = {evidence.resolutions[index]}: {np.std(values):.3g}")
-        note = f"standard deviation of each part: {', '.join(spread)}"
-        panels.append(
-            Panel(name, "time / s", f"part of {evidence.labelled(name)}", tuple(marks), wide=True, long=True, note=note,
-                  alt=f"Contributions of {len(spread)} components to {name} over time; {note}.", breaks=breaks)
-        )  # fmt: skip
+            note = f"{component_label(evidence, index)}, standard deviation {np.std(values):.3g}"
+            marks = (Line("measured", time, measured, "faint", 1.2),
+                     Line("component", time, values, part_role(index), 1.5))  # fmt: skip
+            panels.append(
+                Panel(name, "time / s", f"part of {evidence.labelled(name)}", marks, wide=True, long=True, note=note,
+                      alt=f"Contribution of one component to {name} over time: {note}.", breaks=breaks)
+            )  # fmt: skip
     lead = (
-        "Mean contribution of each component; together with the mean of the training data they add up to the "
-        "simulation. Zoom in to see the fast ones."
+        "Mean contribution of each component, slow ones first; together with the mean of the training data they add up "
+        "to the simulation."
     )
     return Section(key, title, lead, tuple(panels))
 

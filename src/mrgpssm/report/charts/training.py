@@ -57,7 +57,7 @@ def _change(evidence: Evidence, trace: Trace, values: np.ndarray) -> str:
     changes = []
     for i, r in enumerate(evidence.resolutions):
         now, before = (values[(trace.component == i + 1) & (trace.cycle == c)] for c in (last, last - 1))
-        changes.append(f"R = {r} {np.nanmedian(now) - np.nanmedian(before):+,.0f}")
+        changes.append(f"R = {r}: {np.nanmedian(now) - np.nanmedian(before):+,.0f}")
     return ", ".join(changes)
 
 
