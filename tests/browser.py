@@ -61,10 +61,10 @@ class Page:
         self.call("Page.navigate", url=path.resolve().as_uri())
         self.wait("document.readyState === 'complete' && location.protocol === 'file:'")
 
-    def draw_all(self) -> None:
-        """Scroll through the page until every figure has been drawn."""
+    def draw_all(self, within: str = "body") -> None:
+        """Scroll until every figure within the chosen elements has been drawn."""
         self.wait("document.documentElement.dataset.ready === 'yes'")
-        left = "document.querySelector('figure.panel:not([data-drawn])')"
+        left = f"document.querySelector(':is({within}) figure.panel:not([data-drawn])')"
         end = time.monotonic() + _SECONDS
         while self.run(f"Boolean({left})"):
             if time.monotonic() > end:

@@ -35,7 +35,7 @@ HOSTILE = (
     "\\u003cimg src=x\\u003e\\\\ $\\alpha$ " + "long" * 40,
 )  # fmt: skip
 FORBIDDEN = "img, iframe, object, embed, form, base, link:not([rel=icon]), svg a, [onerror], [onload], [onmouseover]"
-DRAWN = """[...document.querySelectorAll('figure.panel')].map(box => {
+DRAWN = """[...document.querySelectorAll('WITHIN figure.panel')].map(box => {
   const plot = box.querySelector('.plot'), area = plot.getBoundingClientRect();
   const ink = [...plot.querySelectorAll('.js-line, .js-fill, .point path, .points path, .hm image')]
     .filter(e => e.getBoundingClientRect().width + e.getBoundingClientRect().height > 0).length;
@@ -63,9 +63,9 @@ def check_quiet(page: Page) -> None:
     assert page.run("document.getElementById('trouble').hidden")
 
 
-def check_drawn(page: Page) -> None:
-    page.draw_all()
-    found = page.run(DRAWN)
+def check_drawn(page: Page, within: str = "body") -> None:
+    page.draw_all(within)
+    found = page.run(DRAWN.replace("WITHIN", f":is({within})"))
     assert len(found) > 10
     for section, width, height, ink in found:
         assert width > 150, section
@@ -155,7 +155,7 @@ def test_200000_rows_of_four_outputs_paint_soon_and_move_smoothly(chromium, tmp_
     write_html(made, path)
     assert path.stat().st_size < 8e6
     page = opened(chromium, path)
-    check_drawn(page)
+    check_drawn(page, "#simulation, #components, #spectra")
     check_quiet(page)
     page.run("document.querySelector('#simulation .panel').scrollIntoView({behavior: 'instant'})")
     page.run("new Promise(done => setTimeout(done, 300))")
@@ -260,3 +260,28 @@ def test_from_tables_to_the_page(chromium, tmp_path):
     assert len(missing) == 2
     assert "one random start" in missing[0]
     assert "--compare" in missing[1]
+
+
+def test_what_escaping_might_miss_is_stopped_by_the_policy(chromium, tiny, tmp_path):
+    spoiled = tmp_path / "spoiled.html"
+    bad = "<script>window.pwned=1</script><img src='https://example.org/x.png' onerror='window.pwned=1'><svg onload='window.pwned=1'>"
+    spoiled.write_text(tiny.read_text().replace("only a test", bad))
+    page = opened(chromium, spoiled)
+    page.wait("document.documentElement.dataset.ready === 'yes'")
+    assert page.run("window.pwned") is None
+    assert page.run("document.images.length") == 1
+    assert len(page.complaints()) >= 3
+    blocked = page.run("""new Promise(done => {
+      document.addEventListener('securitypolicyviolation', e => done(e.effectiveDirective));
+      fetch('https://example.org/').catch(() => 0); })""")
+    assert blocked == "connect-src"
+
+
+def test_an_old_browser_is_told_so(chromium, tiny):
+    page = chromium()
+    page.size(1280)
+    page.call("Page.addScriptToEvaluateOnNewDocument", source="delete window.DecompressionStream")
+    page.open(tiny)
+    page.wait("!document.getElementById('trouble').hidden")
+    assert "browser from 2023" in page.run("document.getElementById('trouble').innerText")
+    assert "fit" in page.run("document.querySelector('table').innerText")
