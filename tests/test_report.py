@@ -21,7 +21,7 @@ from mrgpssm.report.chart import Heat, Line, Panel, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
-from mrgpssm.report.evidence import score
+from mrgpssm.report.evidence import score, tamed
 from mrgpssm.report.html import check_installed, render
 from mrgpssm.report.learned import mean_drift, mean_path, most_relevant
 from mrgpssm.report.palette import DARK, LIGHT
@@ -125,6 +125,29 @@ def test_missing_measurements_are_counted_and_drawn_around():
     holed = without(made, recordings=(without(made.recordings[0], measured=first), made.recordings[1]))
     assert {row["name"]: row["missing"] for row in column_rows(holed)}["NOx"] == "170"
     assert len(by_key(holed)) == 14
+
+
+@pytest.mark.parametrize(("bad", "first"), [(np.nan, 200), (np.inf, 200), (1e30, 200), (np.nan, 0)])
+def test_a_run_that_runs_away_is_bad_and_still_drawn(bad, first):
+    made = evidence()
+    runs = []
+    for r in made.recordings:
+        mean, std = r.run.mean.copy(), r.run.std.copy()
+        mean[first:, 1], std[first:, 1] = bad, abs(bad)
+        levels = {q: np.where(np.isfinite(mean), values, bad) for q, values in r.run.quantiles.items()}
+        parts = {name: np.where(np.isfinite(mean), values, bad) for name, values in r.run.components.items()}
+        wild = without(r.run, mean=mean, std=std, quantiles=levels, components=parts)
+        calm, lost = tamed(wild, r.measured)
+        assert lost == (() if np.isfinite(bad) else (1,))
+        np.testing.assert_array_equal(calm.mean[:, 0], r.run.mean[:, 0])
+        runs.append(without(r, run=calm, lost=lost))
+    away = without(made, recordings=tuple(runs))
+    judged = verdicts(away)
+    assert judged["NOx"].grade == "good"
+    assert judged["Temp"].grade == "bad"
+    page = render(away)
+    assert "nan" not in page.split("<main>")[1].split("</main>")[0]
+    assert ("not finite" in page) == (not np.isfinite(bad))
 
 
 def test_figures_for_print_are_drawn_whatever_names_hold(tmp_path):

@@ -55,11 +55,11 @@ def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str,
             "name": name,
             "grade": judged[name].grade,
             "reason": judged[name].reason,
-            "fit": f"{s['fit_percent']:.0f} %",
-            "rmse": f"{s['rmse']:.3g} {evidence.units.get(name, '')}".strip(),
-            "cover50": f"{100 * s['coverage_50']:.0f} %",
-            "cover90": f"{100 * s['coverage_90']:.0f} %",
-            "nll": f"{s['nll_gaussian']:.2f}",
+            "fit": _number(s["fit_percent"], ".0f", " %"),
+            "rmse": _number(s["rmse"], ".3g", f" {evidence.units.get(name, '')}".rstrip()),
+            "cover50": _number(100 * s["coverage_50"], ".0f", " %"),
+            "cover90": _number(100 * s["coverage_90"], ".0f", " %"),
+            "nll": _number(s["nll_gaussian"], ".2f"),
         }
         for name, s in zip(evidence.output_names, score(evidence), strict=True)
     ]
@@ -103,6 +103,10 @@ def recording_rows(evidence: Evidence) -> list[tuple[str, str, str, str]]:
     use = "training, tested on" if evidence.seen_in_training else "test"
     rows += [(use, r.name, f"{len(r.elapsed):,}", _duration(float(r.elapsed[-1]))) for r in evidence.recordings]
     return rows
+
+
+def _number(value: float, how: str, unit: str = "") -> str:
+    return f"{value:{how}}{unit}" if np.isfinite(value) else "none"
 
 
 def _span(values: np.ndarray) -> str:

@@ -1,6 +1,6 @@
 """Everything a report is made of, as arrays and texts: nothing here knows JAX, files or figures."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ class Recording:
     measured: np.ndarray
     run: Forecast
     even: bool = True
+    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `tamed`
 
     @property
     def error(self) -> np.ndarray:
@@ -144,12 +145,42 @@ class Evidence:
         return np.concatenate([r.measured[:, output] for r in self.recordings]), levels, np.concatenate(quantiles, 1)
 
 
+def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
+    """A forecast that can be drawn, and the outputs for which it could not.
+
+    Values that are not finite are put one span of the measurement above all that was measured, out of the way.
+    """
+    arrays = [run.mean, run.std, *run.quantiles.values(), *run.components.values()]
+    lost = tuple(int(k) for k in np.flatnonzero([any(~np.isfinite(a[:, k]).all() for a in arrays)
+                                                 for k in range(measured.shape[1])]))  # fmt: skip
+    if not lost:
+        return run, ()
+    known = np.where(np.isnan(measured).all(axis=0), 0.0, measured)
+    low, high = np.nanmin(known, axis=0), np.nanmax(known, axis=0)
+    span = np.maximum(high - low, 1e-9)
+
+    def calm(values: np.ndarray, peg: np.ndarray) -> np.ndarray:
+        return np.where(np.isfinite(values), values, peg)
+
+    return replace(
+        run,
+        mean=calm(run.mean, high + span),
+        std=calm(run.std, span),
+        quantiles={q: calm(v, high + span) for q, v in run.quantiles.items()},
+        components={name: calm(v, span) for name, v in run.components.items()},
+    ), lost
+
+
 def score(evidence: Evidence) -> list[dict[str, float]]:
-    """Per output: RMSE, fit %, Gaussian nLL and coverage over all recordings, from the forecasts at hand."""
+    """Per output: RMSE, fit %, Gaussian nLL and coverage over all recordings, from the forecasts at hand.
+
+    A free run that is not finite has no scores: they are NaN.
+    """
     measured = np.concatenate([r.measured for r in evidence.recordings])
     mean = np.concatenate([r.run.mean for r in evidence.recordings]).astype(float)
     std = np.concatenate([r.run.std for r in evidence.recordings]).astype(float)
     quantile = {q: np.concatenate([r.run.quantile(q) for r in evidence.recordings]) for q in (0.05, 0.25, 0.75, 0.95)}
+    lost = {k for r in evidence.recordings for k in r.lost}
     columns = {
         "rmse": metrics.rmse(measured, mean),
         "fit_percent": metrics.fit_percent(measured, mean),
@@ -157,4 +188,7 @@ def score(evidence: Evidence) -> list[dict[str, float]]:
         "coverage_50": metrics.coverage(measured, quantile[0.25], quantile[0.75]),
         "coverage_90": metrics.coverage(measured, quantile[0.05], quantile[0.95]),
     }
-    return [{key: float(values[k]) for key, values in columns.items()} for k in range(measured.shape[1])]
+    return [
+        {key: float("nan") if k in lost else float(values[k]) for key, values in columns.items()}
+        for k in range(measured.shape[1])
+    ]

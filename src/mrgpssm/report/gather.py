@@ -16,7 +16,7 @@ from mrgpssm.estimator import load
 from mrgpssm.forecast import FINE_LEVELS, Forecast
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.predict import forecast
-from mrgpssm.report.evidence import Evidence, Recording, Rival, Training
+from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
 from mrgpssm.report.learned import learned
 from mrgpssm.report.trace import read_trace
 from mrgpssm.runs import RunDirectory, read_json
@@ -76,17 +76,17 @@ def assemble(
     for column, name in enumerate(model.output_names):
         if all(np.isnan(s.outputs[:, column]).all() for s in test):
             raise DataError(f"Output {name!r} has no measured value in the test data; give recordings that have it.")
-    recordings = tuple(
-        Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, run, s.time is None)
-        for s, run in zip(test, runs, strict=True)
-    )
+    recordings = []
+    for s, run in zip(test, runs, strict=True):
+        shown, lost = tamed(run, s.outputs)
+        recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost))
     return Evidence(
         input_names=model.input_names,
         output_names=model.output_names,
         units=model.units,
         dt=model.dt,
         options=model.options.to_json(),
-        recordings=recordings,
+        recordings=tuple(recordings),
         learned=learned(model, np.concatenate([s.inputs for s in test])),
         training=None if training is None else _shown(training),
         **about,

@@ -29,12 +29,16 @@ def timeline(evidence: Evidence) -> tuple[np.ndarray, tuple[int, ...]]:
 def simulation(evidence: Evidence) -> Section:
     """Simulated against measured, with 50 and 90 % bands."""
     time, breaks = timeline(evidence)
-    panels = []
+    panels, lost = [], {k for r in evidence.recordings for k in r.lost}
     for k, (name, found) in enumerate(zip(evidence.output_names, score(evidence), strict=True)):
         unit = evidence.units.get(name, "")
         numbers = (
-            f"fit {found['fit_percent']:.0f} %, RMSE {found['rmse']:.3g}{' ' + unit if unit else ''}, "
-            f"{100 * found['coverage_90']:.0f} % of the measured values inside the 90 % band"
+            "the free run is not finite"
+            if k in lost
+            else (
+                f"fit {found['fit_percent']:.0f} %, RMSE {found['rmse']:.3g}{' ' + unit if unit else ''}, "
+                f"{100 * found['coverage_90']:.0f} % of the measured values inside the 90 % band"
+            )
         )
         panels.append(
             Panel(
