@@ -111,6 +111,16 @@ def test_an_error_that_follows_an_input_is_found_out():
     assert all("follows the input u1" in v.reason for v in judged.values())
 
 
+def test_of_many_inputs_the_strongest_are_drawn():
+    made = evidence(inputs=tuple(f"u{k}" for k in range(9)), names=("a",))
+    followed = tuple(without(r, measured=r.measured + 0.05 * r.inputs[:, 7:8]) for r in made.recordings)
+    section = by_key(without(made, recordings=followed))["cross-correlation"]
+    lines = [mark.name for mark in section.panels[0].marks if isinstance(mark, Line)]
+    assert len(lines) == 6
+    assert "u7" in lines
+    assert "Of 9 inputs the 6 strongest" in section.lead
+
+
 def test_recordings_lie_end_to_end_and_never_touch():
     time, breaks = timeline(evidence(rows=50, names=("a", "b", "c")))
     assert breaks == (50, 100)

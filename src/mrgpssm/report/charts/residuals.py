@@ -7,7 +7,7 @@ import numpy as np
 from mrgpssm.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
 from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
 from mrgpssm.report.evidence import Evidence
-from mrgpssm.report.palette import part_role
+from mrgpssm.report.palette import PARTS, part_role
 
 _UNEVEN = "The recordings are sampled unevenly, so lags have no common length and correlations are not drawn."
 
@@ -85,7 +85,7 @@ def cross_correlations(evidence: Evidence) -> Section:
         return Section(key, title, "", missing=_UNEVEN)
     panels = []
     for k, name in enumerate(evidence.output_names):
-        found = follows(evidence, k)
+        found = _strongest(follows(evidence, k))
         marks: list[Mark] = [
             Line(f.input, evidence.dt * f.lags, f.values, part_role(i), 1.3) for i, f in enumerate(found)
         ]
@@ -100,11 +100,19 @@ def cross_correlations(evidence: Evidence) -> Section:
                   y_range=(-1.15 * widest, 1.15 * widest),
                   alt=f"Cross-correlation of the error of {name} with each input; {note}.")
         )  # fmt: skip
+    many = len(evidence.input_names)
+    some = f" Of {many} inputs the {len(PARTS)} strongest of each output are drawn." if many > len(PARTS) else ""
     lead = (
         "Anything beyond the dashed limits at a positive lag is an effect of that input that the model misses. The "
-        "limits are those of 99 % chance for series as slow as these; the widest over all inputs is drawn."
+        f"limits are those of 99 % chance for series as slow as these; the widest over all inputs is drawn.{some}"
     )
     return Section(key, title, lead, tuple(panels))
+
+
+def _strongest(found: list[Follows]) -> list[Follows]:
+    """As many inputs as there are colours, in their order: those that matter most."""
+    ranked = sorted(range(len(found)), key=lambda i: -abs(found[i].peak[0]))[: len(PARTS)]
+    return [found[i] for i in sorted(ranked)]
 
 
 def _symmetric(r: np.ndarray, least: float) -> tuple[float, float]:
