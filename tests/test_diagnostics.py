@@ -196,6 +196,7 @@ def test_inputs_are_binned_and_compared_as_loops_do():
     ("found", "grade", "words"),
     [
         (Findings(90, 0.9), "good", "explains 99 %"),
+        (Findings(95, 0.9), "good", "explains 99.8 %"),
         (Findings(70, 0.8), "good", "holds 80 %"),
         (Findings(69.9, 0.9), "doubtful", "only 91 %"),
         (Findings(29, 0.9), "bad", "only 50 %"),

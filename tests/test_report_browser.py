@@ -171,7 +171,7 @@ def test_200000_rows_of_four_outputs_paint_soon_and_move_smoothly(chromium, tmp_
         f"{path.stat().st_size / 1e6:.2f} MB, first paint {paint:.0f} ms, {moved:.0f} ms until the first figure has moved"
     )
     assert paint < 3000
-    assert moved < 1000  # on a busy machine; 25 to 50 on an idle one
+    assert moved < 1000  # loose: the machine may be busy with other tests
     points = page.run(
         "Math.max(...[...document.querySelectorAll('.wide .plot')].map(p => Math.max(...p.data.map(t => t.x.length))))"
     )

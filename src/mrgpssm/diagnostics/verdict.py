@@ -82,7 +82,8 @@ def _fit(percent: float) -> Verdict:
         return Verdict(grade, f"The free run is no better than the mean of the measurement (fit {percent:.0f} %).")
     explained = 100 * (1 - (1 - percent / 100) ** 2)
     short = "" if grade == "good" else "only "
-    return Verdict(grade, f"The free run explains {short}{explained:.0f} % of the variance (fit {percent:.0f} %).")
+    share = f"{explained:.1f}" if explained > 99 else f"{explained:.0f}"  # 99.7 is not 100
+    return Verdict(grade, f"The free run explains {short}{share} % of the variance (fit {percent:.0f} %).")
 
 
 def _band(share: float) -> Verdict:
