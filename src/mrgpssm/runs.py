@@ -19,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mrgpssm.errors import ConfigError, Interrupted, ModelFileError
 from mrgpssm.storage import append_line, make_directory, open_lock, read_bytes, write_atomic
 from mrgpssm.training import Progress, Snapshot
@@ -148,11 +150,17 @@ def _line(progress: Progress) -> str:
         "step": progress.step,
         "done": progress.done,
         "total": progress.total,
-        "bound": [None if value != value else value for value in progress.bound.tolist()],
-        "window_rmse": [None if value != value else value for value in progress.rmse.tolist()],
+        "bound": _numbers(progress.bound),
+        "kl": _numbers(progress.kl),
+        "window_rmse": _numbers(progress.rmse),
         "skipped": progress.skipped.tolist(),
     }
     return json.dumps(fields)
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """JSON knows no NaN."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""`mrgpssm demo`: why several resolutions, in three minutes."""
+"""`mrgpssm demo`: why several resolutions, in a minute."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from mrgpssm.errors import ConfigError
 
 def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic data.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the figure and the record.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(help="Folder for the record, the figure and the report.")] = Path("demo-output"),
     kind: Annotated[str, typer.Option("--set", help="M1 or M2: the sets with a fast and a slow component.")] = "M1",
 ) -> None:
     """Train five models on a two-scale system, let them run freely, and show which follow it."""
@@ -31,13 +31,30 @@ def demo(
     write_record(out / "demo.json", result.record())
     written = [out / "demo.json"]
     try:
-        from mrgpssm.report.figures import demo_figure
+        from mrgpssm.report.demo_picture import demo_figure
     except ImportError:
         console.print("No figure: matplotlib is missing; install mrgpssm[plot].")
     else:
         demo_figure(result, out / "demo.png")
         written.append(out / "demo.png")
     console.print(f"Wrote {' and '.join(str(path) for path in written)}.", soft_wrap=True)
+    _report(result, out / "report.html", f"mrgpssm demo --seed {seed} --set {kind}", console)
+
+
+def _report(result, path: Path, command: str, console) -> None:
+    """The page to look at; a sentence where its extra is missing."""
+    from mrgpssm.cli.report import open_page
+    from mrgpssm.report.demo import demo_evidence
+    from mrgpssm.report.html import check_installed, write_html
+
+    try:
+        check_installed()
+    except ConfigError as missing:
+        console.print(f"No report: {missing}")
+        return
+    write_html(demo_evidence(result, command), path)
+    console.print(f"Report: {path.resolve()}", soft_wrap=True)
+    open_page(path)
 
 
 def _demo_table(result):

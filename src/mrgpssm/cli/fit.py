@@ -106,7 +106,7 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         return
     if model.validation_scores_ is not None:
         print_scores("Free run over the validation files", model.validation_scores_)
-    typer.echo(f"Wrote {run.model}. Try: mrgpssm evaluate {run.root} DATA, mrgpssm simulate {run.root} DATA --out FILE")
+    typer.echo(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
 
 
 def _prepare(config: RunConfig):

@@ -9,8 +9,9 @@ import numpy as np
 
 from mrgpssm.data.synthetic import TwoScales, two_scales
 from mrgpssm.estimator import MRGPSSM
-from mrgpssm.forecast import Forecast
+from mrgpssm.forecast import FINE_LEVELS, Forecast
 
+SAMPLES = 50
 SETTINGS: dict[str, Any] = {"inducing": 30, "windows": 12, "samples": 8, "cycles": 12}
 _STEPS = 50
 _FRESH = 1000  # the test recording has the seed of the training recording plus this
@@ -41,9 +42,10 @@ MULTI = CONTENDERS[-1].name
 
 @dataclass(frozen=True)
 class Outcome:
-    """One contender after training: scores on the fresh recording, seconds, and its free run."""
+    """One contender after training: the model, scores on the fresh recording, seconds, and its free run."""
 
     contender: Contender
+    model: MRGPSSM
     scores: dict[str, float]
     seconds: float
     forecast: Forecast
@@ -55,6 +57,7 @@ class Demo:
 
     kind: str
     seed: int
+    train: TwoScales
     test: TwoScales
     outcomes: dict[str, Outcome]
     correlations: dict[str, float]
@@ -90,7 +93,7 @@ def run_demo(kind: str, seed: int, announce: Callable[[Contender], None], progre
         name: float(np.corrcoef(true[:, 0], part[:, 0])[0, 1])
         for (name, true), part in zip(test.components.items(), learned, strict=True)
     }
-    return Demo(kind, seed, test, outcomes, correlations)
+    return Demo(kind, seed, train, test, outcomes, correlations)
 
 
 def _outcomes(
@@ -102,7 +105,6 @@ def _outcomes(
         model = MRGPSSM(contender.resolutions, latent_dim=contender.latent_dim, steps=contender.steps, **SETTINGS)
         model.fit(train.sequence, progress=progress)
         seconds = time.perf_counter() - start
-        scores = model.score(test.sequence, samples=50).iloc[0].to_dict()
-        yield Outcome(
-            contender, {k: float(v) for k, v in scores.items()}, seconds, model.simulate(test.sequence, samples=50)
-        )
+        scores = model.score(test.sequence, samples=SAMPLES).iloc[0].to_dict()
+        run = model.simulate(test.sequence, samples=SAMPLES, quantiles=FINE_LEVELS)
+        yield Outcome(contender, model, {k: float(v) for k, v in scores.items()}, seconds, run)

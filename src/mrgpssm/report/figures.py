@@ -1,59 +1,150 @@
-"""Figures for print (matplotlib, extra `plot`)."""
+"""Sections drawn for print (matplotlib, extra `plot`): one file per section."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from mrgpssm.experiments.demo import MULTI, Demo
+from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
+from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, pieces
+from mrgpssm.report.palette import DIVERGING_LIGHT, LIGHT, SEQUENTIAL
 
-_MEASURED, _OURS, _SLOW, _FAST = "#222222", "#1b7f4d", "#7b3fa0", "#c8641b"
+_POINTS = 4000
+_COLUMNS = 3
 
 
-def demo_figure(demo: Demo, path: Path) -> None:
-    """Free run with bands, where single resolutions fail, and true against learned components."""
-    figure = Figure(figsize=(11, 9), layout="constrained")
+def write_figures(sections: list[Section], folder: Path, kind: str = "pdf") -> list[Path]:
+    """Draw every section that has panels to `folder/key.kind`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a name may hold letters that the font has not
+        for section in sections:
+            if section.panels:
+                paths.append(folder / f"{section.key}.{kind}")
+                draw(section).savefig(paths[-1], dpi=150)
+    return paths
+
+
+def draw(section: Section) -> Figure:
+    """All panels of a section: wide ones one below the other, others side by side."""
+    panels = section.panels
+    columns = 1 if any(p.wide for p in panels) else min(_COLUMNS, len(panels))
+    if len(panels) % 2 == 0 and columns == _COLUMNS and len(panels) % _COLUMNS:
+        columns = 2
+    rows = -(-len(panels) // columns)
+    width = 10.0 if columns == 1 and panels[0].wide else 3.7 * columns
+    figure = Figure(figsize=(width, 0.4 + 2.9 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(3, 2, width_ratios=(2, 1))
-    long, short = slice(0, 12_000), slice(6_000, 6_600)
-    _run(axes[0, 0], demo, MULTI, long, _OURS)
-    _run(axes[0, 1], demo, MULTI, short, _OURS)
-    _run(axes[1, 0], demo, "GPSSM R=1", long, _FAST)
-    _run(axes[1, 1], demo, "GPSSM R=30", short, _SLOW)
-    slow, fast = demo.test.components
-    _component(axes[2, 0], demo, slow, 0, long, _SLOW)
-    _component(axes[2, 1], demo, fast, 1, short, _FAST)
-    for axis in (axes[0, 0], axes[2, 0]):
-        axis.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, fontsize=9, ncols=3, frameon=False)
-    for axis in axes[2]:
-        axis.set_xlabel("time / s")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    figure.suptitle(_plain(section.title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis, panel in zip(axes, panels, strict=False):
+        draw_panel(axis, panel)
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
+    _legend(figure, list(axes[: len(panels)]))
+    return figure
 
 
-def _run(axis: Axes, demo: Demo, name: str, rows: slice, colour: str) -> None:
-    outcome = demo.outcomes[name]
-    run, t = outcome.forecast, outcome.forecast.time[rows]
-    low, high = run.quantile(0.05)[rows, 0], run.quantile(0.95)[rows, 0]
-    axis.fill_between(t, low, high, color=colour, alpha=0.25, lw=0, label="90 % band")
-    axis.plot(t, demo.test.sequence.outputs[rows, 0], color=_MEASURED, lw=0.8, label="measured")
-    axis.plot(t, run.mean[rows, 0], color=colour, lw=1.0, label="free run")
-    axis.set_title(f"{name}: RMSE {outcome.scores['rmse']:.2f}", fontsize=10, loc="left")
-    axis.set_ylabel("y")
-    axis.margins(x=0)
+def draw_panel(axis: Axes, panel: Panel) -> None:
+    """One panel on one pair of axes."""
+    for mark in panel.marks:
+        _draw(axis, panel, mark)
+    axis.set_title(f"{_plain(panel.title)}\n", fontsize=10, loc="left", fontweight="bold")
+    axis.text(0, 1.03, _plain(panel.note), transform=axis.transAxes, fontsize=7.5, color=LIGHT["muted"])
+    axis.set_xlabel(_plain(panel.x_label), fontsize=8.5)
+    axis.set_ylabel(_plain(panel.y_label), fontsize=8.5)
+    axis.tick_params(labelsize=8)
+    axis.set_xscale("log" if panel.log_x else "linear")
+    axis.set_yscale("log" if panel.log_y else "linear")
+    axis.margins(x=0.01 if panel.long else 0.03)
+    axis.spines[["top", "right"]].set_visible(False)
+    if panel.x_range:
+        axis.set_xlim(*panel.x_range)
+    if panel.y_range:
+        axis.set_ylim(*panel.y_range)
+    for ticks, place in ((panel.x_ticks, axis.set_xticks), (panel.y_ticks, axis.set_yticks)):
+        if ticks:
+            place(list(ticks.positions), [_plain(label) for label in ticks.labels])
 
 
-def _component(axis: Axes, demo: Demo, name: str, index: int, rows: slice, colour: str) -> None:
-    run = demo.outcomes[MULTI].forecast
-    learned = list(run.components.values())[index][:, 0]
-    true = demo.test.components[name][:, 0]
-    t = run.time[rows]
-    axis.plot(t, (true - np.mean(true))[rows], color=_MEASURED, lw=1.0, label="true")
-    axis.plot(t, (learned - np.mean(learned))[rows], color=colour, lw=1.2, label="learned")
-    tau = demo.test.time_constants[name]
-    title = f"{'slow' if tau > 10 else 'fast'} component (τ = {tau:g} s): correlation {demo.correlations[name]:.3f}"
-    axis.set_title(title, fontsize=10, loc="left")
-    axis.set_ylabel("contribution to y")
-    axis.margins(x=0)
+def _legend(figure: Figure, axes: list[Axes]) -> None:
+    """One legend for all panels, above them, so that it hides nothing."""
+    found = {str(h.get_label()): h for axis in axes for h in axis.get_legend_handles_labels()[0]}
+    if len(found) > 1:
+        columns = min(len(found), max(int(figure.get_figwidth() // 1.6), 1))
+        figure.legend(
+            found.values(), found.keys(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False
+        )
+
+
+def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
+    label = _plain(mark.name)
+    match mark:
+        case Line():
+            x, y = _thinned(panel, mark)
+            style = "steps-mid" if mark.steps else "default"
+            dashes = (0, (4, 2)) if mark.dash else "-"
+            axis.plot(x, y, color=LIGHT[mark.role], lw=0.8 * mark.width, ls=dashes, drawstyle=style, label=label)
+        case Band():
+            x, low, high = _thinned_band(panel, mark)
+            axis.fill_between(x, low, high, color=LIGHT[mark.role], alpha=mark.alpha, lw=0, label=label)
+        case Bars():
+            bars, colour = (axis.barh if mark.across else axis.bar), LIGHT[mark.role]
+            bars(mark.position, mark.value, mark.width, color=colour, alpha=mark.alpha, label=label)
+        case Points():
+            size, edge = mark.size**2 / 2, LIGHT[mark.role]
+            fill = "none" if mark.hollow else edge
+            axis.scatter(mark.x, mark.y, size, fill, alpha=mark.alpha, edgecolors=edge if mark.hollow else "none",
+                         label=label)  # fmt: skip
+        case Heat():
+            _heat(axis, mark)
+        case Rule():
+            along = axis.axhline if mark.axis == "y" else axis.axvline
+            along(mark.value, color=LIGHT[mark.role], lw=0.9, ls=(0, (4, 2)), label=label)
+
+
+def _heat(axis: Axes, mark: Heat) -> None:
+    colours = LinearSegmentedColormap.from_list("report", DIVERGING_LIGHT if mark.diverging else SEQUENTIAL)
+    edge = float(np.nanmax(np.abs(mark.z))) or 1.0
+    low, high = (-edge, edge) if mark.diverging else (None, None)
+    mesh = axis.pcolormesh(
+        mark.x, mark.y, mark.z, cmap=colours, shading="nearest", rasterized=True, vmin=low, vmax=high
+    )
+    axis.figure.colorbar(mesh, ax=axis, label=_plain(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _thinned(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
+    if not panel.long:
+        return mark.x, mark.y
+    bucket = bucket_rows(len(mark.x), _POINTS)
+    parts = pieces(panel, len(mark.x))
+    return (_joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
+            _joined([thin_line(mark.y[p], bucket) for p in parts]))  # fmt: skip
+
+
+def _thinned_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if not panel.long:
+        return mark.x, mark.low, mark.high
+    bucket = bucket_rows(len(mark.x), _POINTS)
+    parts = pieces(panel, len(mark.x))
+    return (
+        _joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
+        _joined([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
+        _joined([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
+    )
+
+
+def _joined(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
+    """Recordings with a NaN after each, so that no line bridges them; times repeat their last value instead."""
+    return np.concatenate([np.append(p, p[-1] if repeat else np.nan) for p in parts])
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib draws as it is: no mathematics between dollars, one line, nothing that has no glyph."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return (" " + printable if printable.startswith("_") else printable).replace("$", r"\$")

@@ -12,9 +12,9 @@ from mrgpssm.training.backfit import Plan, Snapshot
 from mrgpssm.training.journal import Progress
 
 _KIND = "mrgpssm-checkpoint"
-_VERSION = 1
+_VERSION = 2
 _COUNTERS = ("component", "cycle", "step", "done", "total")
-_MEMBERS = ("bound", "rmse", "skipped")
+_MEMBERS = ("bound", "kl", "rmse", "skipped")
 
 
 def fingerprint(plan: Plan, options: Mapping[str, object]) -> str:
@@ -46,8 +46,8 @@ def unpack_snapshot(data: bytes, template: Snapshot, mark: str, name: str) -> Sn
         raise ModelFileError(f"{name}: the checkpoint belongs to another run: its options or its data differ.")
     rows = [tensors[f"history.{key}"] for key in (*_COUNTERS[:3], *_MEMBERS, *_COUNTERS[3:])]
     history = tuple(
-        Progress(int(a), int(b), int(c), bound, rmse, skipped, int(done), int(total))
-        for a, b, c, bound, rmse, skipped, done, total in zip(*rows, strict=True)
+        Progress(int(a), int(b), int(c), bound, kl, rmse, skipped, int(done), int(total))
+        for a, b, c, bound, kl, rmse, skipped, done, total in zip(*rows, strict=True)
     )
     state = fill(template.state, tensors, "state", name, finite=False)  # members that were given up may hold NaN
     return Snapshot(state, int(content["turn"]), int(content["step"]), tensors["alive"], history)

@@ -13,12 +13,16 @@ from mrgpssm.training.state import Cache, FitInfo, Learner
 
 @dataclass(frozen=True)
 class Progress:
-    """One report to people: where training stands and how the last chunk of steps went, per member."""
+    """One report to people: where training stands and how the last chunk of steps went, per member.
+
+    The expected log-likelihood is `bound + kl`.
+    """
 
     component: int
     cycle: int
     step: int
     bound: np.ndarray
+    kl: np.ndarray
     rmse: np.ndarray
     skipped: np.ndarray
     done: int
@@ -71,4 +75,4 @@ def _summarise(info: FitInfo, learner: Learner, part: int, cycle: int, at: int, 
         return np.where(taken.any(1), np.where(taken, values, 0).sum(1) / count, np.nan)
 
     skipped = np.asarray(learner.health.skipped)
-    return Progress(part, cycle, at, mean(info.bound), mean(info.rmse), skipped, done, total)
+    return Progress(part, cycle, at, mean(info.bound), mean(info.kl), mean(info.rmse), skipped, done, total)

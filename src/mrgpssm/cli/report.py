@@ -1,0 +1,68 @@
+"""`mrgpssm report`: one page that says how good a run is, and why."""
+
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.cli.show import print_json
+from mrgpssm.errors import ConfigError
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    data: Annotated[list[str] | None, typer.Option(help="Test files; else the run's validation files.")] = None,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Also draw every figure for print into this folder.")] = None,
+    compare: Annotated[list[Path] | None, typer.Option(help="Another run with scores; repeat for more.")] = None,
+    note: Annotated[str, typer.Option(help="A remark to show at the top.")] = "",
+    time: Annotated[str | None, typer.Option(help="The time column, where the run does not know it.")] = None,
+    samples: Annotated[int, typer.Option(min=20, help="Trajectories of the free run.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the trajectories.")] = 0,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Judge a run on test data and write one HTML file with everything there is to see."""
+    if out.suffix not in (".html", ".htm"):
+        raise ConfigError(f"--out must end in .html; got {out.name!r}.")
+    from mrgpssm.report.charts import sections
+    from mrgpssm.report.describe import verdicts
+    from mrgpssm.report.gather import gather
+    from mrgpssm.report.html import check_installed, render
+    from mrgpssm.storage import write_atomic
+
+    check_installed()
+    about = {"time": time, "samples": samples, "seed": seed, "notes": note, "compare": compare or []}
+    evidence = gather(run, data or [], **about)  # pyright: ignore[reportArgumentType]
+    drawn = sections(evidence)
+    write_atomic(out, render(evidence, drawn).encode("utf-8", "replace"))
+    if figures is not None:
+        _print(drawn, figures)
+    if as_json:
+        judged = {name: {"grade": v.grade, "reason": v.reason} for name, v in verdicts(evidence).items()}
+        print_json({"report": str(out), "outputs": judged})
+    else:
+        for name, verdict in verdicts(evidence).items():
+            typer.echo(f"{name}: {verdict.grade}. {verdict.reason}")
+        typer.echo(f"Wrote {out}.")
+    if show:
+        open_page(out)
+
+
+def open_page(path: Path) -> bool:
+    """Open a page where there is a screen and somebody before it; says whether it did."""
+    seen = sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if os.environ.get("CI") or not seen:
+        return False
+    return webbrowser.open(path.resolve().as_uri())
+
+
+def _print(drawn, folder: Path) -> None:
+    try:
+        from mrgpssm.report.figures import write_figures
+    except ImportError:
+        raise ConfigError("--figures needs matplotlib; install mrgpssm[plot].") from None
+    write_figures(drawn, folder)

@@ -1,0 +1,48 @@
+"""Fewer points that look the same: extremes survive, whatever the factor."""
+
+import numpy as np
+
+
+def bucket_rows(rows: int, most: int) -> int:
+    """Rows that share a bucket so that `rows` rows become at most `most` points, two a bucket; 1 keeps all."""
+    return 1 if rows <= most else 2 * int(np.ceil(rows / (2 * (most // 2))))
+
+
+def thin_line(values: np.ndarray, bucket: int) -> np.ndarray:
+    """Minimum and maximum of every bucket, in the order in which they occur; NaN where nothing is known."""
+    if bucket == 1:
+        return values
+    table = _buckets(values, bucket)
+    gaps = np.isnan(table)
+    low, high = np.where(gaps, np.inf, table), np.where(gaps, -np.inf, table)
+    first, last = low.argmin(1), high.argmax(1)
+    pair = np.stack([low.min(1), high.max(1)], axis=1)
+    pair = np.where((first <= last)[:, None], pair, pair[:, ::-1])
+    return np.where(np.isfinite(pair), pair, np.nan).ravel()
+
+
+def thin_edge(values: np.ndarray, bucket: int, upper: bool) -> np.ndarray:
+    """The outer envelope of a band's edge: the extreme of every half bucket, on the grid of `thin_line`."""
+    if bucket == 1:
+        return values
+    table = _buckets(values, bucket).reshape(-1, bucket // 2)
+    gaps = np.isnan(table)
+    edge = np.where(gaps, -np.inf, table).max(1) if upper else np.where(gaps, np.inf, table).min(1)
+    return np.where(np.isfinite(edge), edge, np.nan)
+
+
+def thin_time(time: np.ndarray, bucket: int) -> np.ndarray:
+    """Times of the first and the middle row of every bucket, where `thin_line` puts its two points."""
+    if bucket == 1:
+        return time
+    starts = np.arange(0, len(time), bucket)
+    rows = np.stack([starts, np.minimum(starts + bucket // 2, len(time) - 1)], axis=1)
+    return np.asarray(time)[rows].ravel()
+
+
+def _buckets(values: np.ndarray, bucket: int) -> np.ndarray:
+    """Rows of a table, the last one filled up with what is not known."""
+    count = -(-len(values) // bucket)
+    padded = np.full(count * bucket, np.nan)
+    padded[: len(values)] = values
+    return padded.reshape(count, bucket)

@@ -1,0 +1,36 @@
+"""From evidence to sections: one module per family of figures. Only NumPy; who draws is not known here."""
+
+from collections.abc import Callable
+
+from mrgpssm.report.chart import Section
+from mrgpssm.report.charts.calibration import calibration
+from mrgpssm.report.charts.comparison import resolution_grid, restart_spread
+from mrgpssm.report.charts.dynamics import drift_fields, relevance
+from mrgpssm.report.charts.inputs import input_coverage
+from mrgpssm.report.charts.residuals import autocorrelations, cross_correlations
+from mrgpssm.report.charts.scales import horizon_growth, spectra
+from mrgpssm.report.charts.simulation import components, simulation, worst
+from mrgpssm.report.charts.training import training
+from mrgpssm.report.evidence import Evidence
+
+SECTIONS: tuple[Callable[[Evidence], Section], ...] = (
+    simulation,
+    worst,
+    components,
+    calibration,
+    autocorrelations,
+    cross_correlations,
+    horizon_growth,
+    spectra,
+    input_coverage,
+    drift_fields,
+    relevance,
+    training,
+    restart_spread,
+    resolution_grid,
+)
+
+
+def sections(evidence: Evidence) -> list[Section]:
+    """All figures of a report, in reading order: what it does, how honest it is, why, and how it got there."""
+    return [make(evidence) for make in SECTIONS]

@@ -1,0 +1,71 @@
+"""Is the test about what training showed? Inputs of both, and how sure the model is where."""
+
+import numpy as np
+
+from mrgpssm.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
+from mrgpssm.report.chart import Bars, Line, Mark, Panel, Section
+from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.palette import part_role
+
+
+def input_coverage(evidence: Evidence) -> Section:
+    """Per input: shares of training and test rows, and the predicted deviation along it."""
+    key, title = "inputs", "Does the test ask what training showed?"
+    if evidence.training is None:
+        why = "The training data are not at hand, so the inputs of the test cannot be compared with them."
+        return Section(key, title, "", missing=why)
+    test = np.concatenate([r.inputs for r in evidence.recordings])
+    beyond, any_beyond = outside(evidence.training.inputs, test)
+    panels = []
+    for column, name in enumerate(evidence.input_names):
+        trained, asked = evidence.training.inputs[:, column], test[:, column]
+        edges = common_edges(trained, asked)
+        panels += [
+            _shares(evidence, name, trained, asked, edges, beyond[column]),
+            _deviation(evidence, name, asked, edges),
+        ]
+    lead = (
+        f"{_share(any_beyond)} of the test rows lie outside the range of the training data in some input. Where "
+        "training has no rows, the model guesses, and its deviation should rise."
+    )
+    return Section(key, title, lead, tuple(panels), columns=2)
+
+
+def _shares(
+    evidence: Evidence, name: str, trained: np.ndarray, asked: np.ndarray, edges: np.ndarray, beyond: float
+) -> Panel:
+    centre, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
+    note = f"{_share(beyond)} of the test rows outside the training range"
+    marks = (
+        Bars("training", centre, 100 * shares(trained, edges), "faint", width),
+        Line("test", centre, 100 * shares(asked, edges), "model", 1.6, steps=True),
+    )
+    return Panel(name, evidence.labelled(name), "share of rows / %", marks, note=note, x_range=_span(edges),
+                 alt=f"Histogram of the input {name} in training and test; {note}.")  # fmt: skip
+
+
+def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarray) -> Panel:
+    """Predicted deviation of every output along one input, relative to the output's mean predicted deviation."""
+    centre = (edges[:-1] + edges[1:]) / 2
+    marks: list[Mark] = []
+    highest = (0.0, "", 0.0)
+    for k, output in enumerate(evidence.output_names):
+        std = np.concatenate([r.run.std[:, k] for r in evidence.recordings]).astype(float)
+        along = mean_by_bin(asked, std / std.mean(), edges)
+        marks.append(Line(output, centre, along, part_role(k), 1.6))
+        at = int(np.nanargmax(along))
+        highest = max(highest, (float(along[at]), output, float(centre[at])))
+    note = f"largest: {highest[0]:.1f} times the average of {highest[1]} at {highest[2]:.3g}"
+    return Panel(name, evidence.labelled(name), "predicted deviation / its average", tuple(marks), note=note,
+                 x_range=_span(edges), y_range=(0.0, 1.15 * max(highest[0], 1.0)),
+                 alt=f"Predicted deviation along the input {name}; {note}.")  # fmt: skip
+
+
+def _share(share: float) -> str:
+    if share == 0:
+        return "None"
+    return f"{100 * share:.2g} %" if share > 5e-4 else "Less than 0.1 %"
+
+
+def _span(edges: np.ndarray) -> tuple[float, float]:
+    return float(edges[0]), float(edges[-1])

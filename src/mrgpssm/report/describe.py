@@ -1,0 +1,126 @@
+"""Tables of the page: what was asked of the model, what the data are, and what the verdict is."""
+
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.diagnostics.verdict import Findings, Verdict, judge
+from mrgpssm.report.charts.residuals import follows
+from mrgpssm.report.evidence import Evidence, score
+
+_MEANINGS = {
+    "resolutions": "samples one step of each component covers",
+    "latent_dim": "latent dimensions of a component",
+    "inducing": "inducing points",
+    "samples": "trajectories per window",
+    "windows": "windows per mini-batch",
+    "window": "scored points of a window",
+    "buffer": "points before scoring starts",
+    "cycles": "backfitting cycles",
+    "steps": "steps per component and cycle",
+    "learning_rate": "step size",
+    "anneal": "last factor on the learning rate",
+    "restarts": "random starts",
+    "preset": "transition and starting values",
+    "precision": "numbers",
+    "window_start": "where windows start from",
+    "order": "order of components in a cycle",
+    "joint": "one model for all outputs",
+    "seed": "seed",
+}
+
+
+def verdicts(evidence: Evidence) -> dict[str, Verdict]:
+    """The verdict on every output."""
+    found = {}
+    for k, (name, scores) in enumerate(zip(evidence.output_names, score(evidence), strict=True)):
+        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.even else []
+        worst = max(beyond, key=lambda f: abs(f.peak[0]), default=None)
+        found[name] = judge(
+            Findings(
+                scores["fit_percent"],
+                scores["coverage_90"],
+                None if worst is None else worst.input,
+                0.0 if worst is None else worst.peak[0],
+                evidence.seen_in_training,
+            )
+        )
+    return found
+
+
+def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
+    """One row per output of the summary."""
+    return [
+        {
+            "name": name,
+            "grade": judged[name].grade,
+            "reason": judged[name].reason,
+            "fit": _number(s["fit_percent"], ".0f", " %"),
+            "rmse": _number(s["rmse"], ".3g", f" {evidence.units.get(name, '')}".rstrip()),
+            "cover50": _number(100 * s["coverage_50"], ".0f", " %"),
+            "cover90": _number(100 * s["coverage_90"], ".0f", " %"),
+            "nll": _number(s["nll_gaussian"], ".2f"),
+        }
+        for name, s in zip(evidence.output_names, score(evidence), strict=True)
+    ]
+
+
+def setting_rows(evidence: Evidence) -> list[tuple[str, str, str]]:
+    """Option, value and meaning."""
+    return [(key, _shown(value), _MEANINGS.get(key, "")) for key, value in evidence.options.items()]
+
+
+def column_rows(evidence: Evidence) -> list[dict[str, str]]:
+    """Range, mean and missing values of every column, in training and test."""
+    test_inputs = np.concatenate([r.inputs for r in evidence.recordings])
+    test_outputs = np.concatenate([r.measured for r in evidence.recordings])
+    trained = evidence.training
+    rows = []
+    for kind, names, test in (("input", evidence.input_names, test_inputs),
+                              ("output", evidence.output_names, test_outputs)):  # fmt: skip
+        for k, name in enumerate(names):
+            known = None if trained is None else (trained.inputs if kind == "input" else trained.outputs)[:, k]
+            rows.append(
+                {
+                    "kind": kind,
+                    "name": name,
+                    "unit": evidence.units.get(name, ""),
+                    "training": "not at hand" if known is None else _span(known),
+                    "test": _span(test[:, k]),
+                    "missing": f"{int(np.isnan(test[:, k]).sum()):,}",
+                }
+            )
+    return rows
+
+
+def recording_rows(evidence: Evidence) -> list[tuple[str, str, str, str]]:
+    """Use, name, rows and duration of every recording."""
+    dt = evidence.dt
+    rows = []
+    if evidence.training is not None:
+        for name, count in zip(evidence.training.names, evidence.training.rows, strict=True):
+            rows.append(("training", name, f"{count:,}", _duration((count - 1) * dt)))
+    use = "training, tested on" if evidence.seen_in_training else "test"
+    rows += [(use, r.name, f"{len(r.elapsed):,}", _duration(float(r.elapsed[-1]))) for r in evidence.recordings]
+    return rows
+
+
+def _number(value: float, how: str, unit: str = "") -> str:
+    return f"{value:{how}}{unit}" if np.isfinite(value) else "none"
+
+
+def _span(values: np.ndarray) -> str:
+    known = values[~np.isnan(values)]
+    return f"{known.min():.4g} to {known.max():.4g}, mean {known.mean():.4g}" if len(known) else "never measured"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,194 @@
+"""Everything a report is made of, as arrays and texts: nothing here knows JAX, files or figures."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mrgpssm import metrics
+from mrgpssm.forecast import Forecast
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One test recording and the free run over it. `elapsed` is the time since its first row in seconds."""
+
+    name: str
+    elapsed: np.ndarray
+    inputs: np.ndarray
+    measured: np.ndarray
+    run: Forecast
+    even: bool = True
+    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `tamed`
+
+    @property
+    def error(self) -> np.ndarray:
+        """(T, D_y) measured minus simulated mean."""
+        return self.measured - self.run.mean
+
+
+@dataclass(frozen=True)
+class Component:
+    """What one component of one model learned, in scaled units: z = [x, u].
+
+    `lengthscales` is (D + D_u,), `gain` the linear input matrix B (D, D_u).
+    """
+
+    resolution: int
+    lengthscales: np.ndarray
+    gain: np.ndarray
+
+
+@dataclass(frozen=True)
+class DriftMap:
+    """dx/dt of a component's contribution to an output, over that contribution and the input that matters most.
+
+    Everything is in the data's units; all other coordinates stay at their medians. `inducing` and `visited` are (n, 2).
+    """
+
+    output: int
+    resolution: int
+    input: int
+    level: np.ndarray
+    drive: np.ndarray
+    drift: np.ndarray
+    inducing: np.ndarray
+    visited: np.ndarray
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The fitted model as numbers: components of every model, drift maps, bounds (models, restarts)."""
+
+    groups: tuple[tuple[int, ...], ...]
+    components: tuple[tuple[Component, ...], ...]
+    drifts: tuple[DriftMap, ...]
+    bounds: np.ndarray
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The history of training, one row per chunk of steps; `bound` and `kl` are (rows, members), NaN where unknown."""
+
+    component: np.ndarray
+    cycle: np.ndarray
+    done: np.ndarray
+    total: int
+    bound: np.ndarray
+    kl: np.ndarray
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another model on the same test: its resolutions and its RMSE per output."""
+
+    name: str
+    resolutions: tuple[int, ...]
+    rmse: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Training:
+    """The recordings a model was trained on, as far as a report shows them."""
+
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run, its data, and what it does on a test."""
+
+    name: str
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    units: dict[str, str]
+    dt: float
+    options: dict[str, Any]
+    recordings: tuple[Recording, ...]
+    learned: Learned
+    training: Training | None = None
+    trace: Trace | None = None
+    seen_in_training: bool = False
+    rivals: tuple[Rival, ...] = ()
+    notes: str = ""
+    samples: int = 100
+    packages: dict[str, str] = field(default_factory=dict)
+    config: str = ""
+    commands: tuple[str, ...] = ()
+
+    @property
+    def resolutions(self) -> tuple[int, ...]:
+        """Samples per step of every component."""
+        return tuple(self.options["resolutions"])
+
+    @property
+    def even(self) -> bool:
+        """Whether all recordings are sampled evenly."""
+        return all(r.even for r in self.recordings)
+
+    def labelled(self, name: str) -> str:
+        """A column with its unit: `Temp / K`."""
+        unit = self.units.get(name, "")
+        return f"{name} / {unit}" if unit else name
+
+    def errors(self, output: int) -> list[np.ndarray]:
+        """(T,) errors of one output, recording by recording."""
+        return [r.error[:, output] for r in self.recordings]
+
+    def stacked(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Measured (T,), levels (Q,) and quantiles (Q, T) of one output over all recordings."""
+        levels = np.array(sorted(self.recordings[0].run.quantiles))
+        quantiles = [np.stack([r.run.quantiles[q][:, output] for q in levels]) for r in self.recordings]
+        return np.concatenate([r.measured[:, output] for r in self.recordings]), levels, np.concatenate(quantiles, 1)
+
+
+def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
+    """A forecast that can be drawn, and the outputs for which it could not.
+
+    Values that are not finite are put one span of the measurement above all that was measured, out of the way.
+    """
+    arrays = [run.mean, run.std, *run.quantiles.values(), *run.components.values()]
+    lost = tuple(int(k) for k in np.flatnonzero([any(~np.isfinite(a[:, k]).all() for a in arrays)
+                                                 for k in range(measured.shape[1])]))  # fmt: skip
+    if not lost:
+        return run, ()
+    known = np.where(np.isnan(measured).all(axis=0), 0.0, measured)
+    low, high = np.nanmin(known, axis=0), np.nanmax(known, axis=0)
+    span = np.maximum(high - low, 1e-9)
+
+    def calm(values: np.ndarray, peg: np.ndarray) -> np.ndarray:
+        return np.where(np.isfinite(values), values, peg)
+
+    return replace(
+        run,
+        mean=calm(run.mean, high + span),
+        std=calm(run.std, span),
+        quantiles={q: calm(v, high + span) for q, v in run.quantiles.items()},
+        components={name: calm(v, span) for name, v in run.components.items()},
+    ), lost
+
+
+def score(evidence: Evidence) -> list[dict[str, float]]:
+    """Per output: RMSE, fit %, Gaussian nLL and coverage over all recordings, from the forecasts at hand.
+
+    A free run that is not finite has no scores: they are NaN.
+    """
+    measured = np.concatenate([r.measured for r in evidence.recordings])
+    mean = np.concatenate([r.run.mean for r in evidence.recordings]).astype(float)
+    std = np.concatenate([r.run.std for r in evidence.recordings]).astype(float)
+    quantile = {q: np.concatenate([r.run.quantile(q) for r in evidence.recordings]) for q in (0.05, 0.25, 0.75, 0.95)}
+    lost = {k for r in evidence.recordings for k in r.lost}
+    columns = {
+        "rmse": metrics.rmse(measured, mean),
+        "fit_percent": metrics.fit_percent(measured, mean),
+        "nll_gaussian": metrics.gaussian_nll(measured, mean, std),
+        "coverage_50": metrics.coverage(measured, quantile[0.25], quantile[0.75]),
+        "coverage_90": metrics.coverage(measured, quantile[0.05], quantile[0.95]),
+    }
+    return [
+        {key: float("nan") if k in lost else float(values[k]) for key, values in columns.items()}
+        for k in range(measured.shape[1])
+    ]

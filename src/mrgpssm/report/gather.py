@@ -1,0 +1,151 @@
+"""From a run to its evidence: the only place of a report that reads files and simulates, and it simulates once."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.config import RunConfig, make_config, read_config
+from mrgpssm.data import Sequence as Series
+from mrgpssm.data import match
+from mrgpssm.data.tables import Columns, read_sequences
+from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.estimator import load
+from mrgpssm.forecast import FINE_LEVELS, Forecast
+from mrgpssm.modelfile import FittedModel
+from mrgpssm.predict import forecast
+from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
+from mrgpssm.report.learned import learned
+from mrgpssm.report.trace import read_trace
+from mrgpssm.runs import RunDirectory, read_json
+
+
+def gather(
+    root: Path,
+    data: Sequence[str] = (),
+    *,
+    time: str | None = None,
+    samples: int = 100,
+    seed: int = 0,
+    notes: str = "",
+    compare: Sequence[Path] = (),
+) -> Evidence:
+    """The evidence of a finished run, on the given test files, else its validation files, else its training files."""
+    run = RunDirectory(root)
+    if not run.model.exists():
+        raise ConfigError(f"{root} holds no finished model; finish it with: mrgpssm resume {root}")
+    model = load(run.model).fitted_
+    config = make_config(read_config(run.config), str(run.config)) if run.config.exists() else None
+    rivals = tuple(_rival(path, model.output_names) for path in compare)
+    test, seen = _test(model, config, data, time, run)
+    identity = read_json(run.identity) if run.identity.exists() else {}
+    return assemble(
+        model,
+        test,
+        simulate_all(model, test, samples, seed),
+        name=root.resolve().name,
+        notes=notes,
+        samples=samples,
+        training=_training(model, config),
+        trace=read_trace(run.trace),
+        seen_in_training=seen,
+        rivals=rivals,
+        packages=dict(identity.get("packages", {})),
+        config=run.config.read_text(encoding="utf-8") if run.config.exists() else "",
+        commands=_commands(root, data, time, samples, seed),
+    )
+
+
+def simulate_all(model: FittedModel, test: Iterable[Series], samples: int, seed: int) -> list[Forecast]:
+    """A free run over every recording, with the quantiles a report draws."""
+    settings: dict[str, Any] = {"samples": samples, "seed": seed, "stride": 1, "quantiles": FINE_LEVELS}
+    return [forecast(model, sequence, None, keep_samples=False, **settings) for sequence in test]
+
+
+def assemble(
+    model: FittedModel,
+    test: Sequence[Series],
+    runs: Sequence[Forecast],
+    *,
+    training: Sequence[Series] | None,
+    **about: Any,
+) -> Evidence:
+    """Evidence from what is already in memory; `about` are further fields of `Evidence`."""
+    for column, name in enumerate(model.output_names):
+        if all(np.isnan(s.outputs[:, column]).all() for s in test):
+            raise DataError(f"Output {name!r} has no measured value in the test data; give recordings that have it.")
+    recordings = []
+    for s, run in zip(test, runs, strict=True):
+        shown, lost = tamed(run, s.outputs)
+        recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost))
+    return Evidence(
+        input_names=model.input_names,
+        output_names=model.output_names,
+        units=model.units,
+        dt=model.dt,
+        options=model.options.to_json(),
+        recordings=tuple(recordings),
+        learned=learned(model, np.concatenate([s.inputs for s in test])),
+        training=None if training is None else _shown(training),
+        **about,
+    )
+
+
+def _test(
+    model: FittedModel, config: RunConfig | None, data: Sequence[str], time: str | None, run: RunDirectory
+) -> tuple[list[Series], bool]:
+    """The test recordings, and whether the model was trained on them."""
+    if data:
+        return _read(model, config, data, time), False
+    if config is None:
+        raise ConfigError(f"{run.root} was not trained from files; name the test data with --data FILE.")
+    if config.data.validation:
+        return _read(model, config, config.data.validation, time), False
+    return _read(model, config, config.data.files, time), True
+
+
+def _read(model: FittedModel, config: RunConfig | None, files: Sequence[str], time: str | None) -> list[Series]:
+    clock = time or (config.data.time if config else None)
+    columns = Columns(model.input_names, model.output_names, clock, None if clock else model.dt)
+    gaps: Any = config.data.gaps if config else "split"
+    names = (model.input_names, model.output_names, model.dt)
+    return [match(s, *names) for s in read_sequences(list(files), columns, gaps=gaps)]
+
+
+def _training(model: FittedModel, config: RunConfig | None) -> list[Series] | None:
+    """The training recordings, where they are still to be found."""
+    if config is None:
+        return None
+    try:
+        return _read(model, config, config.data.files, None)
+    except DataError:
+        return None
+
+
+def _shown(training: Sequence[Series]) -> Training:
+    return Training(
+        names=tuple(s.name for s in training),
+        rows=tuple(len(s) for s in training),
+        inputs=np.concatenate([s.inputs for s in training]),
+        outputs=np.concatenate([s.outputs for s in training]),
+    )
+
+
+def _rival(root: Path, outputs: tuple[str, ...]) -> Rival:
+    """Another run's resolutions and the RMSE it reached on its validation data."""
+    run = RunDirectory(root)
+    if not (run.metrics.exists() and run.identity.exists()):
+        raise ConfigError(f"{root} holds no run with scores; --compare takes runs that were trained with --validation.")
+    scores = read_json(run.metrics).get("validation", {})
+    resolutions = tuple(read_json(run.identity).get("options", {}).get("resolutions", ()))
+    return Rival(root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores})
+
+
+def _commands(root: Path, data: Sequence[str], time: str | None, samples: int, seed: int) -> tuple[str, ...]:
+    """The shell lines that make the run and this report again."""
+    words = ["mrgpssm", "report", str(root), *(word for file in data for word in ("--data", file))]
+    words += ["--time", time] if time else []
+    words += ["--samples", str(samples), "--seed", str(seed)]
+    return (f"mrgpssm fit {shlex.quote(str(root / 'config.toml'))} --run-dir again", shlex.join(words))

@@ -1,0 +1,136 @@
+"""One static page: verdict, figures, data, settings. Nothing leaves it, and nothing a user named can run in it."""
+
+import base64
+import hashlib
+import re
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mrgpssm.diagnostics.verdict import overall
+from mrgpssm.errors import ConfigError
+from mrgpssm.report.chart import Line, Panel, Points, Section
+from mrgpssm.report.charts import sections
+from mrgpssm.report.describe import column_rows, recording_rows, score_rows, setting_rows, verdicts
+from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.palette import DARK, DIVERGING_DARK, DIVERGING_LIGHT, LIGHT, SEQUENTIAL
+from mrgpssm.report.payload import Payload, collect, pack
+from mrgpssm.storage import write_atomic
+
+
+def write_html(evidence: Evidence, path: Path) -> None:
+    """Write the report, whole or not at all."""
+    write_atomic(path, render(evidence).encode("utf-8", "replace"))
+
+
+def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
+    """The page as text; `drawn` are its sections where they are already made. Equal evidence gives equal pages."""
+    jinja2, plotly = _needed("jinja2"), _needed("plotly.offline")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+                                     lstrip_blocks=True)  # fmt: skip
+    environment.filters["unbroken"] = lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
+    drawn = sections(evidence) if drawn is None else drawn
+    payload = collect(drawn)
+    laid_out = [_section(section, payload) for section in drawn]
+    library, script = plotly.get_plotlyjs(), _asset("report.js")
+    judged = verdicts(evidence)
+    return environment.from_string(_asset("report.html")).render(
+        policy=_policy(library, script),
+        style=jinja2.filters.Markup(_style()),
+        script=jinja2.filters.Markup(script),
+        library=pack(library),
+        data=payload.packed(),
+        sections=laid_out,
+        evidence=evidence,
+        verdict=overall(judged),
+        scores=score_rows(evidence, judged),
+        settings=setting_rows(evidence),
+        columns=column_rows(evidence),
+        recordings=recording_rows(evidence),
+    )
+
+
+def check_installed() -> None:
+    """One sentence before any work is done, where something is missing."""
+    for name in ("jinja2", "plotly.offline"):
+        _needed(name)
+
+
+def _needed(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        missing = name.split(".")[0]
+        raise ConfigError(f"The report needs {missing}, which is not installed; install mrgpssm[report].") from None
+
+
+def _section(section: Section, payload: Payload) -> dict[str, Any]:
+    """A section as the template takes it; its panels go to the payload."""
+    legends = [_legend(p) for p in section.panels]
+    shared = legends[0] if len(legends) > 1 and all(legend == legends[0] for legend in legends) else []
+    panels = [
+        {"number": payload.add(p), "panel": p, "legend": [] if shared else legend}
+        for p, legend in zip(section.panels, legends, strict=True)
+    ]
+    return {
+        "section": section,
+        "panels": panels,
+        "legend": shared,
+        "long": any(p.long for p in section.panels),
+        "columns": min(section.columns, max(len(panels), 2)),
+    }
+
+
+def _legend(panel: Panel) -> list[dict[str, Any]]:
+    """Names to press, each once, with the marks they stand for; a single mark needs none."""
+    entries: dict[str, dict[str, Any]] = {}
+    for index, mark in enumerate(panel.marks):
+        kind = type(mark).__name__.lower()
+        if kind == "heat":
+            continue
+        dashed = kind == "rule" or (isinstance(mark, Line) and mark.dash)
+        hollow = isinstance(mark, Points) and mark.hollow
+        look = f"{kind}{' dashed' if dashed else ''}{' hollow' if hollow else ''}"
+        entry = entries.setdefault(
+            mark.name,
+            {
+                "name": mark.name,
+                "role": getattr(mark, "role", ""),
+                "look": look,
+                "strength": 2 * getattr(mark, "alpha", 0.5),
+                "marks": [],
+            },
+        )
+        entry["marks"].append(index)
+    return list(entries.values()) if len(entries) > 1 else []
+
+
+def _policy(library: str, script: str) -> str:
+    """No request at all, and no script but the two whose digests are named."""
+    allowed = " ".join(f"'sha256-{_digest(text)}'" for text in (library, script))
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _style() -> str:
+    """The style sheet, with the palette of both backgrounds as variables."""
+
+    def variables(roles: dict[str, str], diverging: tuple[str, ...]) -> str:
+        scales = {"diverging": ",".join(diverging), "sequential": ",".join(SEQUENTIAL)}
+        return "".join(f"--role-{name}:{value};" for name, value in (roles | scales).items())
+
+    sheet = _asset("report.css")
+    return sheet.replace("/*light*/", variables(LIGHT, DIVERGING_LIGHT)).replace(
+        "/*dark*/", variables(DARK, DIVERGING_DARK)
+    )
+
+
+def _asset(name: str) -> str:
+    return files("mrgpssm.report").joinpath("page", name).read_text(encoding="utf-8")

@@ -1,0 +1,39 @@
+"""One set of colours for print and screen, after Okabe and Ito: told apart by colour-blind people, too."""
+
+LIGHT = {
+    "measured": "#1c1c1e",
+    "model": "#0072b2",
+    "residual": "#c44e00",
+    "part1": "#8a5fbf",
+    "part2": "#d55e00",
+    "part3": "#009e73",
+    "part4": "#b8860b",
+    "part5": "#0072b2",
+    "part6": "#cc5f9a",
+    "muted": "#6b7280",
+    "faint": "#c9cdd4",
+}
+DARK = {
+    "measured": "#f2f2f4",
+    "model": "#56b4e9",
+    "residual": "#ff9a4d",
+    "part1": "#b898e6",
+    "part2": "#ff8a3d",
+    "part3": "#2fc99b",
+    "part4": "#e6c04a",
+    "part5": "#56b4e9",
+    "part6": "#f08fc0",
+    "muted": "#9aa1ac",
+    "faint": "#676d78",
+}
+PARTS = tuple(name for name in LIGHT if name.startswith("part"))
+
+# From low to high (viridis), and from negative to positive through nothing, per background.
+SEQUENTIAL = ("#440154", "#3b528b", "#21918c", "#5ec962", "#fde725")
+DIVERGING_LIGHT = ("#2166ac", "#92c5de", "#f7f7f7", "#f4a582", "#b2182b")
+DIVERGING_DARK = ("#6db3f2", "#2a5d8f", "#1f2126", "#8f4a2a", "#ff9a6b")
+
+
+def part_role(index: int) -> str:
+    """The colour of a component or another member of a family."""
+    return PARTS[index % len(PARTS)]
