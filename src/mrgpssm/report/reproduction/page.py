@@ -30,7 +30,8 @@ mrgpssm reproduce engine --scale paper --show                     # the tables s
 mrgpssm reproduce all --scale paper --page docs/reproduction.md   # this page and its figures
 ```
 A piece is one method as one fleet: all outputs, folds and restarts train as one compiled program. Each leaves one
-record with config, seeds, data hash, versions, device, seconds, every restart's bound and metrics; finished ones are skipped.
+record with config, seeds, data hash, versions, device, seconds, every restart's bound and metrics; finished ones are
+skipped.
 """
 _DIFFERS = """## What differs from the paper
 - **Data**: {data}. The paper has 22 measurements, 16 to train and 6 to test on; ours are 7 and 6.
