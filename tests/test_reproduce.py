@@ -16,7 +16,7 @@ from mrgpssm.estimator import make_plan
 from mrgpssm.experiments.reproduce import pieces
 from mrgpssm.experiments.reproduce.config import EXPERIMENTS, Evaluation, Method, make_options
 from mrgpssm.experiments.reproduce.evaluate import METRICS, evaluate, make_course, row_scores
-from mrgpssm.experiments.reproduce.fleet import chosen, make_fleet
+from mrgpssm.experiments.reproduce.fleet import chosen, in_units, make_fleet
 from mrgpssm.experiments.reproduce.pieces import run_method
 from mrgpssm.experiments.reproduce.problems import Fold, Problem
 from mrgpssm.experiments.reproduce.run import Setting, reproduce
@@ -57,7 +57,7 @@ def fold_1(problem, trained):
     model, first = MRGPSSM(**TINY, seed=1), training[0]
     model.fitted_ = FittedModel(
         options=make_options(TINY | {"seed": 1}),
-        models=tuple(jax.tree.map(lambda x, m=m: x[m], fitted.state.ssm) for m in (2, 3)),
+        models=tuple(jax.tree.map(lambda x, m=m: x[m], in_units(fitted.state.ssm, (2,))) for m in (2, 3)),
         scaling=Scaling.fit(training), input_names=first.input_names, output_names=first.output_names, units={},
         dt=first.dt, bounds=fitted.bounds[2:, None], skipped=np.zeros((2, 1), int),
     )  # fmt: skip

@@ -19,7 +19,11 @@ from mrgpssm.training import Plan, Task
 
 @dataclass(frozen=True)
 class Fleet:
-    """A training plan, all members at their starting values, and who they are: fold, output, restart, in that order."""
+    """A training plan, all members at their starting values, and who they are: fold, output, restart, in that order.
+
+    The members' time units are all one: training and evaluation take the plan's resolutions, and methods that differ
+    in nothing else share their compiled programs. `in_units` puts the real ones in.
+    """
 
     plan: Plan
     ssm: SSM[Component]
@@ -58,6 +62,7 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
         models.append(ssm)
         deviations.append(scaling.output_sd[np.asarray(task.columns)[:, 0]])
     joined, ssm = (_concatenate(parts) for parts in (tasks, models))
+    ssm = in_units(ssm, (1,) * len(options.resolutions))
     if observation_sd is not None:
         noise = positive_inverse(jnp.full_like(ssm.raw_observation_noise, observation_sd))
         ssm = eqx.tree_at(lambda s: s.raw_observation_noise, ssm, noise)
@@ -73,6 +78,12 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
         seed=options.seed + folds.ravel(),
         output_sd=np.concatenate(deviations),
     )
+
+
+def in_units(ssm: SSM[Component], resolutions: tuple[int, ...]) -> SSM[Component]:
+    """The members with their resolutions as time units: models that can be simulated by themselves."""
+    units = tuple(float(r) for r in resolutions)
+    return eqx.filter_vmap(lambda s: SSM(s.components, s.raw_observation_noise, units))(ssm)
 
 
 def chosen(fleet: Fleet, bounds: np.ndarray) -> np.ndarray:
