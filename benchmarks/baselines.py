@@ -1,7 +1,7 @@
 """All baselines on the five fixed engine splits and on the three classic sets; one record per set, split and method.
 
-    python benchmarks/baselines.py DATA_ROOT [--sets engine classic] [--methods trees gru arx static] [--splits 0 1 2 3 4]
-                                   [--out results/baselines]
+    python benchmarks/baselines.py DATA_ROOT [--sets engine classic] [--methods trees gru arx static]
+                                   [--splits 0 1 2 3 4] [--out results/baselines]
 
 Every method is tuned and trained on the training files alone and then runs freely: over each engine test file from its
 first row, over the second half of a classic set after a warm-up on the first half. No test output is seen. Records that

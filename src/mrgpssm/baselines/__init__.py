@@ -1,4 +1,4 @@
-"""What a user would pick instead: boosted trees, a GRU, linear ARX and a static regression, behind `MRGPSSM`'s interface.
+"""What a user would pick instead: boosted trees, a GRU, linear ARX, a static regression; used as `MRGPSSM` is.
 
 Each is tuned on its training sequences alone and simulates freely: measured outputs of the sequence that is simulated
 are never looked at. Trees need the extra `baselines` (scikit-learn); nothing heavy is imported before it is used.

@@ -12,7 +12,7 @@ from mrgpssm.baselines.folds import Fold, Piece, folds
 from mrgpssm.baselines.lags import Spans, consecutive, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Normal, total
 from mrgpssm.baselines.scoring import Predictive
-from mrgpssm.errors import DataError
+from mrgpssm.errors import FitError
 
 _LARGEST_POLE = 0.9999
 
@@ -81,22 +81,20 @@ class ARX(AbstractBaseline):
         split = folds([len(r) for r in recordings], self.fold_count)
         outputs = recordings[0].outputs.shape[1]
         grid = self._grid(lag_spans([len(r) for r in recordings], self.reach))
-        best = [_Tried(np.inf, None, np.empty(0))] * outputs
+        tried: list[list[_Tried]] = [[] for _ in range(outputs)]
         for number, settings in enumerate(grid):
             report(f"candidate {number + 1} of {len(grid)}")
             forced = [span_means(r.inputs, settings.spans) for r in recordings]
             for column in range(outputs):
-                tried = _try(forced, [r.outputs[:, column] for r in recordings], split, settings)
-                best[column] = min(best[column], tried, key=lambda t: t.error)
-        self.equations_ = []
-        for column, tried in enumerate(best):
-            equation = _refit(recordings, column, tried.settings)
-            if equation is None:
-                raise DataError(f"Output {self.output_names_[column]!r} has no stable linear fit; scale or check it.")
+                found = _try(forced, [r.outputs[:, column] for r in recordings], split, settings)
+                tried[column] += [] if found is None else [found]
+        self.equations_, held = [], []
+        for column, found in enumerate(tried):
+            best, equation = _best(recordings, column, found)
             self.equations_.append(equation)
-        held = np.column_stack([t.held for t in best])
+            held.append(best.held)
         measured = np.concatenate([recordings[p.index].outputs[p.rows] for fold in split for p in fold.test])
-        self.calibration_ = calibrate(normal_quantiles(held), measured)
+        self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
         past = Recording(inputs[:0], np.empty((0, len(self.equations_)))) if warmup is None else warmup
@@ -118,7 +116,7 @@ class ARX(AbstractBaseline):
     def _grid(self, spans: Spans) -> list[ARXSettings]:
         """Plain fits for every order and both kinds of input lags; refined ones where few lags carry the inputs."""
         grid = []
-        for order in self.orders:
+        for order in sorted({0, *self.orders}):  # order 0 has no pole: there is always something to choose
             single = tuple((lag, lag) for lag in range(order + 1))
             kinds = [single, spans] if order else [spans[: shorter(spans, 4)], spans]
             for kind in kinds:
@@ -132,7 +130,7 @@ class _Tried:
     """Held-out free-run error of one candidate, and its held-out free runs."""
 
     error: float
-    settings: ARXSettings | None
+    settings: ARXSettings
     held: np.ndarray
 
 
@@ -179,20 +177,20 @@ def _filtered(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 def _try(
     forced: list[np.ndarray], targets: list[np.ndarray], split: list[Fold], settings: ARXSettings
-) -> _Tried:
+) -> _Tried | None:
     """Free runs over every left-out piece, from the outputs just before it where the sequence was cut."""
     held, measured = [], []
     for fold in split:
         equation = fit_equation(forced, targets, fold.train, settings)
         if equation is None:
-            return _Tried(np.inf, None, np.empty(0))
+            return None
         for p in fold.test:
             before = _filled(equation, forced[p.index][: p.start], targets[p.index][: p.start])
             held.append(equation.run(forced[p.index][p.rows], before))
             measured.append(targets[p.index][p.rows])
     runs = np.concatenate(held)
     error = float(np.nanmean((runs - np.concatenate(measured)) ** 2))
-    return _Tried(error if np.isfinite(error) else np.inf, settings, runs)
+    return _Tried(error, settings, runs) if np.isfinite(error) else None
 
 
 def _filled(equation: Equation, forced: np.ndarray, outputs: np.ndarray) -> np.ndarray:
@@ -205,9 +203,13 @@ def _filled(equation: Equation, forced: np.ndarray, outputs: np.ndarray) -> np.n
     return recent
 
 
-def _refit(recordings: list[Recording], column: int, settings: ARXSettings | None) -> Equation | None:
-    if settings is None:
-        return None
-    forced = [span_means(r.inputs, settings.spans) for r in recordings]
+def _best(recordings: list[Recording], column: int, tried: list[_Tried]) -> tuple[_Tried, Equation]:
+    """The candidate with the lowest error that is stable on all data too, and its equation."""
     whole = tuple(Piece(i, 0, len(r)) for i, r in enumerate(recordings))
-    return fit_equation(forced, [r.outputs[:, column] for r in recordings], whole, settings)
+    targets = [r.outputs[:, column] for r in recordings]
+    for candidate in sorted(tried, key=lambda t: t.error):
+        forced = [span_means(r.inputs, candidate.settings.spans) for r in recordings]
+        equation = fit_equation(forced, targets, whole, candidate.settings)
+        if equation is not None:
+            return candidate, equation
+    raise FitError(f"ARX: no stable equation for output {column + 1}; its inputs or outputs may be degenerate.")

@@ -60,7 +60,10 @@ class Bands:
             q = self.quantile(0.5 * (low + high) + 0.5 * (high - low) * node) - center
             first, second = first + 0.5 * (high - low) * weight * q, second + 0.5 * (high - low) * weight * q**2
         # An exponential tail of mass m from q on: E = m (q ± b), E of squares = m (q² ± 2 q b + 2 b²).
-        for sign, mass, q, b in ((-1, low, self.values[0], self.tails[0]), (1, 1 - high, self.values[-1], self.tails[1])):
+        for sign, mass, q, b in (
+            (-1, low, self.values[0], self.tails[0]),
+            (1, 1 - high, self.values[-1], self.tails[1]),
+        ):
             edge = q - center
             first, second = first + mass * (edge + sign * b), second + mass * (edge**2 + 2 * sign * edge * b + 2 * b**2)
         return np.sqrt(np.maximum(second - first**2, _FLOOR**2))

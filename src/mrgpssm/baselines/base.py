@@ -63,6 +63,15 @@ class AbstractBaseline(abc.ABC):
         progress: bool = True,
     ) -> Self:
         """Learn from one or many sequences; `validation` is only scored, and kept in `validation_scores_`."""
+        recordings = self.prepare(sequences)
+        report = reporter(self.title, progress)
+        self.learn(recordings, report)
+        report("done")
+        self.validation_scores_ = None if validation is None else self.score(validation)
+        return self
+
+    def prepare(self, sequences: Sequence | Iterable[Sequence]) -> list[Recording]:
+        """Check the training sequences, take names and scaling from them, and scale them."""
         training = as_list(sequences)
         check_alike(training)
         for sequence in training:
@@ -70,11 +79,7 @@ class AbstractBaseline(abc.ABC):
         self.input_names_, self.output_names_ = training[0].input_names, training[0].output_names
         self.dt_, self.units_ = training[0].dt, dict(training[0].units)
         self.scaling_ = Scaling.fit(training)
-        report = _line(self.title) if progress else _silent
-        self.learn([self._scaled(s) for s in training], report)
-        report("done")
-        self.validation_scores_ = None if validation is None else self.score(validation)
-        return self
+        return [self._scaled(s) for s in training]
 
     def simulate(
         self,
@@ -162,8 +167,12 @@ def _silent(message: str) -> None:
     del message
 
 
+def reporter(title: str, show: bool) -> Report:
+    """Lines on standard error; on a terminal each overwrites the one before, elsewhere only the last is written."""
+    return _line(title) if show else _silent
+
+
 def _line(title: str) -> Report:
-    """One line on standard error per message; on a terminal they overwrite each other."""
     begun = time.monotonic()
 
     def show(message: str) -> None:

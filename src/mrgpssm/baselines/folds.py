@@ -1,5 +1,7 @@
 """Leaving out training data: whole sequences where there are three or more, contiguous blocks of them otherwise."""
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +40,14 @@ def cut(lengths: list[int]) -> list[Piece]:
     pieces = []
     for index, length in enumerate(lengths):
         edges = np.linspace(0, length, min(blocks, max(length // 2, 1)) + 1).astype(int)
-        pieces += [Piece(index, int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        pieces += [Piece(index, int(a), int(b)) for a, b in itertools.pairwise(edges)]
     return pieces
 
 
 def folds(lengths: list[int], count: int) -> list[Fold]:
-    """At most `count` folds; every piece is judged in exactly one of them."""
+    """At most `count` folds, or one per block of cut sequences; every piece is judged in exactly one of them."""
     pieces = cut(lengths)
-    count = min(count, len(pieces))
+    count = min(count, len(pieces)) if len(lengths) >= 3 else len(pieces)
     return [
         Fold(
             tuple(p for i, p in enumerate(pieces) if i % count != k),
@@ -62,3 +64,14 @@ def leave_one_out(lengths: list[int], count: int) -> list[Fold]:
     order = sorted(range(len(pieces)), key=lambda i: len(lengths) < 3 and pieces[i].start == 0)
     chosen = [order[(k * len(order) // count if count < len(order) else k) % len(order)] for k in range(count)]
     return [Fold(tuple(p for i, p in enumerate(pieces) if i != c), (pieces[c],)) for c in chosen]
+
+
+def merge(pieces: Iterable[Piece]) -> list[Piece]:
+    """Neighbouring pieces of a sequence as one."""
+    merged: list[Piece] = []
+    for p in sorted(pieces, key=lambda p: (p.index, p.start)):
+        if merged and (merged[-1].index, merged[-1].stop) == (p.index, p.start):
+            merged[-1] = Piece(p.index, merged[-1].start, p.stop)
+        else:
+            merged.append(p)
+    return merged

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-
 _FEW_ROWS = 5000
 Spans = tuple[tuple[int, int], ...]
 
