@@ -5,7 +5,8 @@
 
 Every method is tuned and trained on the training files alone and then runs freely: over each engine test file from its
 first row, over the second half of a classic set after a warm-up on the first half. No test output is seen. Records that
-are there already are skipped. The GRU of all engine splits and outputs is one fleet: one program on one device.
+are there already are skipped. The GRU of all engine splits and outputs is one fleet: one program on one device, and
+`fit_seconds` is the whole fleet's.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import pandas as pd
 
 from mrgpssm import Sequence
 from mrgpssm.baselines import GRU, METHODS, AbstractBaseline
+from mrgpssm.baselines.gru import fit_together
 from mrgpssm.data.datasets import load_dataset
 from mrgpssm.data.engine import PAPER_OUTPUTS, fixed_splits, load_engine
 from mrgpssm.experiments.record import write_record
@@ -112,6 +114,19 @@ def single(case: Case, method: str, folder: Path) -> None:
     judge(case, method, model, time.perf_counter() - begun, path, **members(case, model))
 
 
+def engine_fleet(root: Path, splits: list[int], folder: Path) -> None:
+    """The GRUs of all outputs, splits, candidates and restarts as one program, unless their records are there."""
+    paths = {n: folder / f"engine-{n}-gru.json" for n in splits}
+    cases = {n: engine_case(root, n) for n, path in paths.items() if not path.exists()}
+    if not cases:
+        return
+    begun = time.perf_counter()
+    models = fit_together([GRU() for _ in cases], [case.train for case in cases.values()])
+    seconds = time.perf_counter() - begun
+    for (n, case), model in zip(cases.items(), models, strict=True):
+        judge(case, "gru", model, seconds, paths[n], **members(case, model), fleet=[f"engine-{k}" for k in cases])
+
+
 def summary(folder: Path) -> None:
     """Means over the engine's splits, and the classic sets, from the records alone."""
     rows = []
@@ -143,6 +158,8 @@ def main() -> None:
         for method in arguments.methods:
             if method != "gru":
                 single(engine_case(arguments.root, number), method, arguments.out)
+    if "engine" in arguments.sets and "gru" in arguments.methods:
+        engine_fleet(arguments.root, arguments.splits, arguments.out)
     summary(arguments.out)
 
 

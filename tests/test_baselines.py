@@ -1,8 +1,11 @@
 """Baselines against oracles that are written differently, and against leaks of the test data."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from recordings import recording
 from scipy import stats
@@ -16,23 +19,29 @@ from mrgpssm.baselines.folds import Piece, folds, leave_one_out, merge
 from mrgpssm.baselines.gru import fit_together
 from mrgpssm.baselines.lags import consecutive, exponential_averages, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import fit_ridge
+from mrgpssm.cli.main import app
 from mrgpssm.forecast import LEVELS
 
 pytestmark = pytest.mark.once
+MODEL = Path(__file__).parent / "golden" / "model-v1.mrgpssm"
 QUICK = {
-    "trees": lambda: BoostedTrees(iterations=20, quantile_iterations=5, rows=300),
-    "gru": lambda: GRU(width=8, steps=20, batch=2, window=20, burn=5, restarts=2),
+    "trees": lambda: BoostedTrees(iterations=10, quantile_iterations=3, rows=200),
+    "gru": lambda: GRU(width=8, steps=4, batch=2, window=10, burn=4, restarts=2),
     "arx": lambda: ARX(orders=(0, 1, 2)),
     "static": lambda: StaticRegression(degrees=(1, 2)),
 }
 COLUMNS = ["rmse", "nrmse", "fit_percent", "nll", "nll_gaussian", "crps", "coverage_50", "coverage_90", "coverage_95"]
 
 
+def response(numerator: list[float], denominator: list[float], signal: np.ndarray) -> np.ndarray:
+    return np.asarray(lfilter(numerator, denominator, signal, axis=0))
+
+
 def lagged(seed: int, rows: int = 400, noise: float = 0.02) -> Sequence:
     """y follows tanh(2 u) with a lag of about 10 rows: nothing that the current input alone could tell."""
     rng = np.random.default_rng(seed)
     u = np.repeat(rng.uniform(-1, 1, rows // 5), 5)
-    y = lfilter([0.1], [1, -0.9], np.tanh(2 * u)) + noise * rng.standard_normal(rows)
+    y = response([0.1], [1, -0.9], np.tanh(2 * u)) + noise * rng.standard_normal(rows)
     return Sequence(u[:, None], y[:, None])
 
 
@@ -170,7 +179,7 @@ def test_the_ridge_solves_its_normal_equations():
 def linear_system(seed: int, noise: float, rows: int = 600) -> Sequence:
     rng = np.random.default_rng(seed)
     u = rng.standard_normal((rows, 1)).cumsum(0) * 0.1 + rng.standard_normal((rows, 1))
-    clean = 3 + lfilter([0.0, 0.5, 0.2], [1, -1.5, 0.7], u, axis=0)
+    clean = 3 + response([0.0, 0.5, 0.2], [1, -1.5, 0.7], u)
     return Sequence(u, clean + noise * rng.standard_normal(u.shape))
 
 
@@ -203,7 +212,7 @@ def test_an_unstable_equation_is_never_chosen():
     """A growing exponential is fitted best by an unstable pole."""
     rng = np.random.default_rng(4)
     u = rng.standard_normal((120, 1))
-    y = lfilter([1.0], [1, -1.05], u, axis=0)
+    y = response([1.0], [1, -1.05], u)
     model = ARX(orders=(1, 2)).fit(Sequence(u, y), progress=False)
     assert model.equations_[0].largest_pole() < 1
     assert np.isfinite(model.simulate(rng.standard_normal((5000, 1))).mean).all()
@@ -229,7 +238,7 @@ def test_static_regression_recovers_a_polynomial():
 
 def test_trees_learn_memory_and_their_bands_are_calibrated():
     train, test = [lagged(k) for k in range(4)], [lagged(k) for k in (8, 9)]
-    model = BoostedTrees(iterations=60, quantile_iterations=30).fit(train, progress=False)
+    model = BoostedTrees(iterations=40, quantile_iterations=10).fit(train, progress=False)
     static = StaticRegression().fit(train, progress=False).score(test)
     scores = model.score(test)
     assert scores["rmse"].item() < 0.4 * static["rmse"].item()
@@ -246,6 +255,7 @@ def test_the_gru_learns_memory():
     assert len(model.members()) == 2
 
 
+@pytest.mark.slow
 def test_a_fleet_of_grus_is_each_of_them():
     sets = [[recording(k) for k in (0, 1, 2)], [recording(k) for k in (3, 4, 5)]]
     together = fit_together([QUICK["gru"](), QUICK["gru"]()], sets, progress=False)
@@ -320,3 +330,36 @@ def test_a_comparison_fits_and_scores_each_method():
     found = compare([recording(k) for k in range(3)], [recording(5)], ("static", "arx"), progress=False)
     assert list(found) == ["static", "arx"]
     assert found["arx"].scores.loc["NOx", "rmse"] < found["static"].scores.loc["NOx", "rmse"]
+
+
+def test_evaluate_prints_the_comparison(tmp_path, monkeypatch, capsys):
+    """From the shell: tables in, one table out, the same numbers in the JSON file; and one sentence where it cannot."""
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate("abcd"):
+        s = recording(seed)
+        columns = dict(zip(("speed", "load", "NOx", "Temp"), np.hstack([s.inputs, s.outputs]).T, strict=True))
+        pd.DataFrame(columns).to_csv(f"{name}.csv", index=False)
+    command = ["evaluate", str(MODEL), "d.csv", "--samples", "4", "--out", "scores.json"]
+    app(
+        [*command, "--against", "arx,static", "--train", "a.csv", "--train", "b.csv", "--train", "c.csv"],
+        standalone_mode=False,
+    )
+    printed = capsys.readouterr()
+    assert "MRGPSSM" in printed.out
+    assert "static" in printed.out
+    assert "ARX: done" in printed.err
+    found = json.loads((tmp_path / "scores.json").read_text())
+    assert list(found["baselines"]) == ["arx", "static"]
+    assert found["baselines"]["arx"]["scores"]["NOx"].keys() == found["scores"]["NOx"].keys()
+    with pytest.raises(ConfigError, match="name them with --train FILES"):
+        app([*command, "--against", "baselines"], standalone_mode=False)
+    with pytest.raises(ConfigError, match="say which with --against baselines"):
+        app([*command, "--train", "a.csv"], standalone_mode=False)
+    with pytest.raises(DataError, match="is among the training data too"):
+        app([*command, "--against", "static", "--train", "*.csv"], standalone_mode=False)
+
+
+def test_trees_without_scikit_learn_name_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(ConfigError, match=r"Boosted trees need scikit-learn; install mrgpssm\[baselines\]"):
+        methods_named("baselines")

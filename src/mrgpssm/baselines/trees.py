@@ -232,7 +232,7 @@ def _boost(
         max_iter=iterations,
         max_leaf_nodes=settings.leaves,
         min_samples_leaf=settings.rows_per_leaf,
-        early_stopping=False,
+        early_stopping=False,  # pyright: ignore[reportArgumentType]
         random_state=seed,
     )
     return Booster(trees.fit(x, y if linear is None else y - linear(x)), linear)

@@ -5,6 +5,8 @@ from typing import Any
 from mrgpssm.cli.show import print_rows, score_cells, score_titles, scores_json
 from mrgpssm.errors import ConfigError
 
+_SHOWN = ("rmse", "fit_percent", "nll", "crps", "coverage_90", "coverage_95")
+
 
 def check_against(against: str | None, train: list[str] | None) -> tuple[str, ...]:
     """The baselines asked for; both options go together."""
@@ -36,5 +38,5 @@ def print_comparison(title: str, scores, found: dict[str, Any]) -> None:
     tables = {"MRGPSSM": scores} | {name: r.scores for name, r in found.items()}
     rows = []
     for output in scores.index:
-        rows += [[str(output), name, *score_cells(table.loc[output])] for name, table in tables.items()]
-    print_rows(title, ["output", "method", *score_titles()], rows)
+        rows += [[str(output), name, *score_cells(table.loc[output], _SHOWN)] for name, table in tables.items()]
+    print_rows(title, ["output", "method", *score_titles(_SHOWN)], rows)

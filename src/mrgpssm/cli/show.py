@@ -1,7 +1,7 @@
 """How commands print: tables for people, JSON for machines."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -45,14 +45,14 @@ def print_scores(title: str, scores: pd.DataFrame) -> None:
     print_rows(title, ["output", *score_titles()], rows)
 
 
-def score_titles() -> list[str]:
+def score_titles(keys: Iterable[str] = _TITLES) -> list[str]:
     """Headings of `score_cells`."""
-    return list(_TITLES.values())
+    return [_TITLES[key] for key in keys]
 
 
-def score_cells(row: pd.Series) -> list[str]:
+def score_cells(row: pd.Series, keys: Iterable[str] = _TITLES) -> list[str]:
     """One output's scores as text."""
-    return [f"{100 * row[key]:.0f}" if key in _PERCENT else f"{row[key]:.4g}" for key in _TITLES]
+    return [f"{100 * row[key]:.0f}" if key in _PERCENT else f"{row[key]:.4g}" for key in keys]
 
 
 def scores_json(scores: pd.DataFrame) -> dict[str, dict[str, float]]:

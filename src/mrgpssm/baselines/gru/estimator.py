@@ -42,6 +42,9 @@ class GRU(AbstractBaseline):
     """
 
     title = "GRU"
+    outputs_: "list[OutputNetworks]"
+    scales_: tuple[float, ...]
+    burn_: int
 
     def __init__(
         self,

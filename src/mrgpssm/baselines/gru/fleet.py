@@ -11,6 +11,8 @@ import optax
 from mrgpssm._types import Array, Float, Int, Key
 from mrgpssm.baselines.gru.network import Weights, init_weights, loss, run
 
+_PATIENCE = 0.3  # stop when no member of the fleet has improved for this share of all steps
+
 
 class Rows(eqx.Module):
     """All recordings end to end: features, outputs (missing ones zero) and which outputs are measured."""
@@ -71,13 +73,15 @@ def train(rows: Rows, members: Member, program: Program, report: Callable[[str],
     features, width = rows.features.shape[1] + 2, members.units.shape[-1]
     weights = jax.vmap(lambda key: init_weights(features, width, key=key))(members.key)
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
-    state = jax.vmap(optimiser.init)(weights)
+    state = jax.vmap(optimiser.init)(weights)  # pyright: ignore[reportArgumentType]
     count = members.column.shape[0]
     best = Best(jnp.full((count,), jnp.inf, jnp.float32), jnp.zeros((count,), jnp.int32), weights)
     for begun in range(0, program.steps, program.chunk):
         weights, state = _advance(rows, members, weights, state, jnp.int32(begun), program, optimiser.update)
         best = _keep_best(rows, members, weights, best, jnp.int32(begun + program.chunk), program)
         report(f"step {begun + program.chunk} of {program.steps}, left-out loss {np.nanmean(best.loss):.4f}")
+        if begun + program.chunk - int(np.max(best.step)) >= _PATIENCE * program.steps:
+            break
     return best
 
 

@@ -89,10 +89,12 @@ def _program(options: dict[str, Any], splits: list[list[Fold]]) -> Program:
         raise DataError(f"A GRU needs training stretches of at least {_LEAST_ROWS} rows; the longest has {room}.")
     burn = min(options["burn"], room // 4)
     chunk = max(1, options["steps"] // _EVALUATIONS)
+    window = min(options["window"], room - burn)
+    rows = max(sum(len(p) for p in fold.train) for folds in splits for fold in folds)
     return Program(
         burn=burn,
-        window=min(options["window"], room - burn),
-        batch=options["batch"],
+        window=window,
+        batch=min(options["batch"], max(4, rows // window)),  # a step need not see short data several times over
         steps=-(-options["steps"] // chunk) * chunk,
         chunk=chunk,
         longest=max(len(p) for folds in splits for fold in folds for p in fold.test),
