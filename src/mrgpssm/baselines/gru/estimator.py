@@ -70,14 +70,19 @@ class GRU(AbstractBaseline):
         learn_together([self], [recordings], report)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        means, bands = [], []
-        for column, networks in enumerate(self.outputs_):
-            mean, raw = self._ensemble(networks, inputs, warmup, column)
-            means.append(mean)
-            bands.append(raw)
+        columns = range(len(self.outputs_))
+        x = np.stack([self._network_inputs(inputs, warmup, column) for column in columns])
+        masks = np.concatenate([np.pad(o.inputs, ((0, 0), (0, 2)), constant_values=1.0) for o in self.outputs_])
+        wide = np.repeat(x, len(masks) // len(x), axis=0) * masks[:, None]
+        with floating_point("float32"):  # every restart of every output in one run
+            weights = jax.tree.map(lambda *w: jnp.concatenate(w), *[o.weights for o in self.outputs_])
+            units = jnp.asarray(np.concatenate([o.units for o in self.outputs_]), jnp.float32)
+            found = [np.asarray(a, float) for a in simulate(weights, units, jnp.asarray(wide, jnp.float32))]
+        rows = slice(self.burn_, self.burn_ + len(inputs))
+        mean, quantiles = (a.reshape(len(x), -1, *a.shape[1:]).mean(1)[:, rows] for a in found)
         parts = [o.calibration for o in self.outputs_]
         joined = Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in _PARTS))
-        return Predictive(np.column_stack(means), joined.apply(np.stack(bands, axis=-1)))
+        return Predictive(mean.T, joined.apply(quantiles.transpose(2, 1, 0)))
 
     def chosen(self) -> dict[str, Any]:
         return {
@@ -93,18 +98,6 @@ class GRU(AbstractBaseline):
             alone.outputs_ = [_only(o, k) for o in self.outputs_]
             found.append(alone)
         return found
-
-    def _ensemble(
-        self, networks: OutputNetworks, inputs: np.ndarray, warmup: Recording | None, column: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(T,) mean and (L, T) raw quantiles, averaged over restarts."""
-        x = self._network_inputs(inputs, warmup, column)
-        masks = np.concatenate([networks.inputs, np.ones((len(networks.inputs), 2))], axis=1)
-        wide = jnp.asarray(x[None] * masks[:, None], jnp.float32)
-        with floating_point("float32"):
-            mean, quantiles = simulate(networks.weights, jnp.asarray(networks.units, jnp.float32), wide)
-        rows = slice(self.burn_, self.burn_ + len(inputs))
-        return np.asarray(mean, float).mean(0)[rows], np.asarray(quantiles, float).mean(0)[rows].T
 
     def _network_inputs(self, inputs: np.ndarray, warmup: Recording | None, column: int) -> np.ndarray:
         """(burn + T + padding, F + 2): features and known outputs, from `burn` rows before the first on."""

@@ -65,11 +65,13 @@ def run(
     """Means and quantiles along N sequences, from a state of zero."""
     start = jnp.zeros((x.shape[1], weights.recurrent.shape[0]), x.dtype)
 
-    def step(h, x):
-        h = cell(weights, units, h, x @ weights.kernel + weights.bias[None])
-        return h, h @ weights.head + weights.head_bias[None]
+    def step(h, driven):
+        h = cell(weights, units, h, driven)
+        return h, h
 
-    return readout(jax.lax.scan(step, start, x)[1])
+    # what does not depend on the state is one large product outside the loop
+    states = jax.lax.scan(step, start, x @ weights.kernel + weights.bias[None, None])[1]
+    return readout(states @ weights.head + weights.head_bias[None, None])
 
 
 def readout(raw: Float[Array, "t n o"]) -> tuple[Float[Array, "t n"], Float[Array, "t n l"]]:
