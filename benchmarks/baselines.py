@@ -128,13 +128,12 @@ def engine_fleet(root: Path, splits: list[int], folder: Path) -> None:
 
 
 def summary(folder: Path) -> None:
-    """Means over the engine's splits, and the classic sets, from the records alone."""
+    """Means over the engine's splits, and the classic sets, in the data's units, from the records alone."""
     rows = []
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
         group = "engine" if record["set"].startswith("engine") else record["set"]
-        table = record["scores_normalised"] if group == "engine" else record["scores"]
-        rows += [{"set": group, "output": k, "method": record["method"], **v} for k, v in table.items()]
+        rows += [{"set": group, "output": k, "method": record["method"], **v} for k, v in record["scores"].items()]
     if rows:
         keys = ["rmse", "nll", "nll_gaussian", "crps", "coverage_50", "coverage_90", "coverage_95"]
         grouped = pd.DataFrame(rows).groupby(["set", "output", "method"])[keys]

@@ -248,7 +248,7 @@ def test_trees_learn_memory_and_their_bands_are_calibrated():
 
 def test_the_gru_learns_memory():
     train, test = [lagged(k) for k in range(3)], lagged(9)
-    options = {"width": 12, "steps": 200, "batch": 4, "window": 40, "burn": 20, "restarts": 2, "learning_rate": 2e-2}
+    options = {"width": 12, "steps": 150, "batch": 4, "window": 30, "burn": 15, "restarts": 2, "learning_rate": 2e-2}
     model = GRU(**options).fit(train, progress=False)
     static = StaticRegression().fit(train, progress=False).score(test)
     assert model.score(test)["rmse"].item() < 0.4 * static["rmse"].item()

@@ -1,5 +1,6 @@
 """Linear difference equations with inputs (ARX), fitted by least squares or refined towards the output error."""
 
+import itertools
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -82,12 +83,13 @@ class ARX(AbstractBaseline):
         outputs = recordings[0].outputs.shape[1]
         grid = self._grid(lag_spans([len(r) for r in recordings], self.reach))
         tried: list[list[_Tried]] = [[] for _ in range(outputs)]
-        for number, settings in enumerate(grid):
-            report(f"candidate {number + 1} of {len(grid)}")
-            forced = [span_means(r.inputs, settings.spans) for r in recordings]
+        for (order, spans), group in itertools.groupby(grid, key=lambda s: (s.order, s.spans)):
+            report(f"order {order}, {len(spans)} input lags")
+            forced, alike = [span_means(r.inputs, spans) for r in recordings], list(group)
             for column in range(outputs):
-                found = _try(forced, [r.outputs[:, column] for r in recordings], split, settings)
-                tried[column] += [] if found is None else [found]
+                targets, memo = [r.outputs[:, column] for r in recordings], {}
+                found = [_try(forced, targets, split, settings, memo) for settings in alike]
+                tried[column] += [t for t in found if t is not None]
         self.equations_, held = [], []
         for column, found in enumerate(tried):
             best, equation = _best(recordings, column, found)
@@ -135,13 +137,25 @@ class _Tried:
 
 
 def fit_equation(
-    forced: list[np.ndarray], targets: list[np.ndarray], pieces: tuple[Piece, ...], settings: ARXSettings
+    forced: list[np.ndarray],
+    targets: list[np.ndarray],
+    pieces: tuple[Piece, ...],
+    settings: ARXSettings,
+    memo: dict[Piece, Normal],
 ) -> Equation | None:
-    """Least squares on the pieces, then refinements; None where no stable equation was found."""
+    """Least squares on the pieces, then refinements; None where no stable equation was found.
+
+    `memo` keeps the sums of every piece for other ridges, folds and refinements of the same order and lags.
+    """
     n, found = settings.order, None
     a = np.zeros(n)
+    for p in pieces:
+        if p not in memo:
+            memo[p] = _sums(forced[p.index][p.rows], targets[p.index][p.rows], a, n)
+    sums = [memo[p] for p in pieces]
     for _ in range(settings.refinements + 1):
-        sums = [_sums(forced[p.index][p.rows], targets[p.index][p.rows], a, n) for p in pieces]
+        if found is not None:
+            sums = [_sums(forced[p.index][p.rows], targets[p.index][p.rows], a, n) for p in pieces]
         linear = total(sums).solve(settings.ridge)
         gain = 1 / (1 - a.sum())  # an offset c passes the filter as c / A(1)
         equation = Equation(settings, linear.weights[:n], linear.weights[n:], linear.offset / gain)
@@ -176,12 +190,12 @@ def _filtered(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _try(
-    forced: list[np.ndarray], targets: list[np.ndarray], split: list[Fold], settings: ARXSettings
+    forced: list[np.ndarray], targets: list[np.ndarray], split: list[Fold], settings: ARXSettings, memo: dict
 ) -> _Tried | None:
     """Free runs over every left-out piece, from the outputs just before it where the sequence was cut."""
     held, measured = [], []
     for fold in split:
-        equation = fit_equation(forced, targets, fold.train, settings)
+        equation = fit_equation(forced, targets, fold.train, settings, memo)
         if equation is None:
             return None
         for p in fold.test:
@@ -209,7 +223,7 @@ def _best(recordings: list[Recording], column: int, tried: list[_Tried]) -> tupl
     targets = [r.outputs[:, column] for r in recordings]
     for candidate in sorted(tried, key=lambda t: t.error):
         forced = [span_means(r.inputs, candidate.settings.spans) for r in recordings]
-        equation = fit_equation(forced, targets, whole, candidate.settings)
+        equation = fit_equation(forced, targets, whole, candidate.settings, {})
         if equation is not None:
             return candidate, equation
     raise FitError(f"ARX: no stable equation for output {column + 1}; its inputs or outputs may be degenerate.")
