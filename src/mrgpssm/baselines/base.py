@@ -18,6 +18,7 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
 
 Report = Callable[[str], None]
+_LINE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -168,18 +169,20 @@ def _silent(message: str) -> None:
 
 
 def reporter(title: str, show: bool) -> Report:
-    """Lines on standard error; on a terminal each overwrites the one before, elsewhere only the last is written."""
+    """Lines on standard error; on a terminal each overwrites the one before, elsewhere there is one every 10 s."""
     return _line(title) if show else _silent
 
 
 def _line(title: str) -> Report:
-    begun = time.monotonic()
+    begun = last = time.monotonic()
 
     def show(message: str) -> None:
+        nonlocal last
         text = f"{title}: {message}, {time.monotonic() - begun:.0f} s"
         if sys.stderr.isatty():
             print(f"\r\033[K{text}", end="\n" if message == "done" else "", file=sys.stderr, flush=True)
-        elif message == "done":
+        elif message == "done" or time.monotonic() - last >= _LINE_SECONDS:
+            last = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
     return show
