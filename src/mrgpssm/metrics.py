@@ -54,6 +54,17 @@ def crps(measured: np.ndarray, draws: np.ndarray) -> np.ndarray:
     return np.nanmean(crps_terms(measured, draws), axis=0)
 
 
+def quantile_crps_terms(measured: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """2 ∫ (1{y < Q(p)} - p) (Q(p) - y) dp from the quantiles Q at p = (l - 1/2) / L, l = 1 ... L, along the first axis.
+
+    The midpoint rule on the pinball integral, for every step and output; missing values stay NaN.
+    """
+    count = len(quantiles)
+    levels = ((np.arange(count) + 0.5) / count).reshape(-1, *[1] * measured.ndim)
+    excess = quantiles - measured[None]
+    return 2 * np.mean(((excess > 0) - levels) * excess, axis=0)
+
+
 def coverage(measured: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Share of measured values inside [lower, upper], per output."""
     inside = ((measured >= lower) & (measured <= upper)).astype(float)

@@ -1,7 +1,7 @@
 """How commands print: tables for people, JSON for machines."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -41,11 +41,18 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 def print_scores(title: str, scores: pd.DataFrame) -> None:
     """Scores per output."""
-    rows = []
-    for output, row in scores.iterrows():
-        cells = [f"{100 * row[key]:.0f}" if key in _PERCENT else f"{row[key]:.4g}" for key in _TITLES]
-        rows.append([str(output), *cells])
-    print_rows(title, ["output", *_TITLES.values()], rows)
+    rows = [[str(output), *score_cells(row)] for output, row in scores.iterrows()]
+    print_rows(title, ["output", *score_titles()], rows)
+
+
+def score_titles(keys: Iterable[str] = _TITLES) -> list[str]:
+    """Headings of `score_cells`."""
+    return [_TITLES[key] for key in keys]
+
+
+def score_cells(row: pd.Series, keys: Iterable[str] = _TITLES) -> list[str]:
+    """One output's scores as text."""
+    return [f"{100 * row[key]:.0f}" if key in _PERCENT else f"{row[key]:.4g}" for key in keys]
 
 
 def scores_json(scores: pd.DataFrame) -> dict[str, dict[str, float]]:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
 from mrgpssm.cli.show import print_json, print_scores, scores_json
 from mrgpssm.errors import ConfigError, DataError
 
@@ -60,22 +61,37 @@ def evaluate(
     time: _Time = None,
     gaps: _Gaps = "split",
     out: Annotated[Path | None, typer.Option(help="Also write the scores to this JSON file.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="baselines, or some of trees,gru,arx,static: fit and score them too.")
+    ] = None,
+    train: Annotated[
+        list[str] | None, typer.Option(help="File, folder or pattern the baselines learn from; may be repeated.")
+    ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Run freely over tables from their first row and compare with what was measured."""
+    """Run freely over tables from their first row and compare with what was measured, and with baselines if asked."""
+    methods = check_against(against, train)
     fitted = _load(model)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
+    training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
     scores = fitted.score(sequences, samples=samples, seed=seed)
+    found = rivals(methods, training, sequences) if methods else {}
     result = {"model": str(model), "rows": sum(map(len, sequences)), "sequences": len(sequences), "samples": samples,
               "seed": seed, "scores": scores_json(scores)}  # fmt: skip
+    if methods:
+        result["baselines"] = rivals_json(found)
     if out is not None:
         from mrgpssm.runs import write_json
 
         write_json(out, result)
     if as_json:
         print_json(result)
+        return
+    title = f"Free run over {len(sequences)} sequences, {result['rows']:,} rows"
+    if methods:
+        print_comparison(title, scores, found)
     else:
-        print_scores(f"Free run over {len(sequences)} sequences, {result['rows']:,} rows", scores)
+        print_scores(title, scores)
 
 
 def _load(path: Path):

@@ -1,0 +1,188 @@
+"""What all baselines share: `MRGPSSM`'s fit, simulate and score around two methods that each of them has."""
+
+import abc
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from mrgpssm.baselines.scoring import Predictive, score_runs
+from mrgpssm.data import Scaling, Sequence, as_list, check_alike, match
+from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.forecast import LEVELS, Forecast
+
+Report = Callable[[str], None]
+_LINE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Inputs (T, D_u) and outputs (T, D_y) in units of the training data's deviation; missing outputs are NaN."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+class AbstractBaseline(abc.ABC):
+    """A simulator learned from recordings: `fit`, `simulate` and `score` as `MRGPSSM` has them.
+
+    Every choice a baseline makes is made on its training sequences, parts of which are left out in turn. Its bands are
+    calibrated on the same left-out parts.
+    """
+
+    title: ClassVar[str]
+
+    @abc.abstractmethod
+    def learn(self, recordings: list[Recording], report: Report) -> None:
+        """Choose the configuration, then the model, on these recordings alone."""
+
+    @abc.abstractmethod
+    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
+        """Free run over scaled inputs (T, D_u), after a recording that ends just before them."""
+
+    @abc.abstractmethod
+    def chosen(self) -> dict[str, Any]:
+        """The configuration that `learn` chose, as JSON values."""
+
+    def get_params(self) -> dict[str, Any]:
+        """The constructor's arguments, as given."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def fit(
+        self,
+        sequences: Sequence | Iterable[Sequence],
+        validation: Sequence | Iterable[Sequence] | None = None,
+        progress: bool = True,
+    ) -> Self:
+        """Learn from one or many sequences; `validation` is only scored, and kept in `validation_scores_`."""
+        recordings = self.prepare(sequences)
+        report = reporter(self.title, progress)
+        self.learn(recordings, report)
+        report("done")
+        self.validation_scores_ = None if validation is None else self.score(validation)
+        return self
+
+    def prepare(self, sequences: Sequence | Iterable[Sequence]) -> list[Recording]:
+        """Check the training sequences, take names and scaling from them, and scale them."""
+        training = as_list(sequences)
+        check_alike(training)
+        for sequence in training:
+            _check_even(sequence)
+        self.input_names_, self.output_names_ = training[0].input_names, training[0].output_names
+        self.dt_, self.units_ = training[0].dt, dict(training[0].units)
+        self.scaling_ = Scaling.fit(training)
+        return [self._scaled(s) for s in training]
+
+    def simulate(
+        self,
+        inputs: np.ndarray | Sequence,
+        warmup: tuple[np.ndarray, np.ndarray] | None = None,
+        stride: int = 1,
+        quantiles: SequenceOf[float] = LEVELS,
+    ) -> Forecast:
+        """Run freely over the inputs (T, D_u), from their first row or from where `warmup` = (u, y) just before ends.
+
+        Measured outputs of a `Sequence` are not looked at.
+        """
+        self._check_fitted()
+        if stride < 1 or not all(0 < q < 1 for q in quantiles):
+            raise ConfigError(f"stride must be at least 1 and quantiles in (0, 1); got {stride}, {list(quantiles)}.")
+        sequence = self._sequence(inputs)
+        run = self._run(sequence, warmup)
+        offset, sd, rows = self.scaling_.output_mean, self.scaling_.output_sd, slice(None, None, stride)
+        clock = sequence.clock() * sequence.dt + (0.0 if sequence.time is None else sequence.time[0])
+        return Forecast(
+            time=clock[rows],
+            mean=(offset + sd * run.mean)[rows],
+            std=(sd * run.bands.std())[rows],
+            quantiles={float(q): (offset + sd * run.bands.quantile(q))[rows] for q in quantiles},
+            components={self.title: (sd * run.mean)[rows]},
+            offset=offset,
+            output_names=self.output_names_,
+            units=self.units_,
+        )
+
+    def score(
+        self, sequences: Sequence | Iterable[Sequence], warmup: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> pd.DataFrame:
+        """Free run over every sequence; one row per output, errors in the data's units (see `score_runs`).
+
+        `warmup` = (u, y) is the stretch just before, where there is one sequence.
+        """
+        self._check_fitted()
+        found = [self._match(s) for s in as_list(sequences)]
+        if warmup is not None and len(found) != 1:
+            raise ConfigError(f"A warm-up belongs to one sequence; got {len(found)}. Score them one by one.")
+        runs = [self._run(s, warmup) for s in found]
+        return score_runs(runs, [s.outputs for s in found], self.scaling_, self.output_names_)
+
+    def _run(self, sequence: Sequence, warmup: tuple[np.ndarray, np.ndarray] | None) -> Predictive:
+        past = None if warmup is None else self._scaled(self._warmup(warmup))
+        return self.predict(self.scaling_.inputs(sequence.inputs), past)
+
+    def _scaled(self, sequence: Sequence) -> Recording:
+        return Recording(self.scaling_.inputs(sequence.inputs), self.scaling_.outputs(sequence.outputs))
+
+    def _match(self, sequence: Sequence) -> Sequence:
+        _check_even(sequence)
+        return match(sequence, self.input_names_, self.output_names_, self.dt_)
+
+    def _sequence(self, inputs: np.ndarray | Sequence) -> Sequence:
+        """A sequence to simulate over; bare arrays are taken to have the training columns and dt."""
+        if isinstance(inputs, Sequence):
+            return self._match(inputs)
+        array = np.asarray(inputs, dtype=float)
+        blank = np.full((len(array), len(self.output_names_)), np.nan) if array.ndim else array
+        if array.ndim == 2 and array.shape[1] != len(self.input_names_):
+            raise DataError(
+                f"inputs have {array.shape[1]} columns; the model was trained on {len(self.input_names_)}: "
+                f"{', '.join(self.input_names_)}."
+            )
+        return Sequence(array, blank, self.dt_, None, self.input_names_, self.output_names_, {}, "inputs")
+
+    def _warmup(self, warmup: tuple[np.ndarray, np.ndarray]) -> Sequence:
+        if not (isinstance(warmup, tuple) and len(warmup) == 2):
+            raise DataError("warmup must be a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
+        return Sequence(*warmup, self.dt_, None, self.input_names_, self.output_names_, {}, "warmup")
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "scaling_"):
+            raise ConfigError(f"This {type(self).__name__} has not learned yet; call fit first.")
+
+
+def _check_even(sequence: Sequence) -> None:
+    if sequence.time is not None and not np.allclose(np.diff(sequence.clock()), 1.0, atol=0.05):
+        raise DataError(f"{sequence.name}: baselines need even sampling; resample it, or split it at its gaps.")
+
+
+def _silent(message: str) -> None:
+    del message
+
+
+def reporter(title: str, show: bool) -> Report:
+    """Lines on standard error; on a terminal each overwrites the one before, elsewhere there is one every 10 s."""
+    return _line(title) if show else _silent
+
+
+def _line(title: str) -> Report:
+    begun = last = time.monotonic()
+
+    def show(message: str) -> None:
+        nonlocal last
+        text = f"{title}: {message}, {time.monotonic() - begun:.0f} s"
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text}", end="\n" if message == "done" else "", file=sys.stderr, flush=True)
+        elif message == "done" or time.monotonic() - last >= _LINE_SECONDS:
+            last = time.monotonic()
+            print(text, file=sys.stderr, flush=True)
+
+    return show

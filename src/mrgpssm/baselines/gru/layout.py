@@ -1,0 +1,156 @@
+"""Problems, outputs, candidates and restarts laid out as the members of one fleet."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm.baselines.base import Recording
+from mrgpssm.baselines.folds import Fold, leave_one_out, merge
+from mrgpssm.baselines.gru.fleet import Member, Program, Rows
+from mrgpssm.baselines.lags import exponential_averages
+from mrgpssm.errors import DataError
+
+_EVALUATIONS = 20
+_LEAST_ROWS = 24
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings to choose from: hidden units, learning rate, and whether exponential averages are inputs too."""
+
+    width: int
+    learning_rate: float
+    averages: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The fleet: data, members, sizes, and where each (problem, output, candidate) has its restarts."""
+
+    rows: Rows
+    members: Member
+    program: Program
+    candidates: list[Candidate]
+    scales: tuple[float, ...]
+    index: dict[tuple[int, int, int], list[int]]
+
+
+def candidates(width: int, rate: float) -> list[Candidate]:
+    """The small grid around the given width and learning rate."""
+    return [
+        Candidate(width, rate, True),
+        Candidate(width, rate, False),
+        Candidate(width, rate / 3, True),
+        Candidate(max(4, width // 4), rate, True),
+    ]
+
+
+def network_features(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
+    """(T, D (1 + S)) inputs and their exponential averages."""
+    return np.concatenate([inputs, exponential_averages(inputs, scales)], axis=1)
+
+
+def average_scales(shortest: int) -> tuple[float, ...]:
+    """Three time constants, geometric, up to 600 rows or a tenth of the shortest sequence."""
+    reach = max(2.0, min(600.0, shortest / 10))
+    return tuple(reach ** (k / 3) for k in (1, 2, 3))
+
+
+def lay_out(options: list[dict[str, Any]], sets: list[list[Recording]]) -> Layout:
+    """All members of all problems; the sizes are those of the first problem's options, as far as the data allow."""
+    first = options[0]
+    lengths = [[len(r) for r in recordings] for recordings in sets]
+    scales = average_scales(min(min(part) for part in lengths))
+    splits = [leave_one_out(part, first["restarts"]) for part in lengths]
+    program = _program(first, splits)
+    rows, offsets = _rows(sets, scales)
+    grid = candidates(first["width"], first["learning_rate"])
+    inputs = sets[0][0].inputs.shape[1]
+    drafts, index = [], {}
+    for problem, recordings in enumerate(sets):
+        for column in range(recordings[0].outputs.shape[1]):
+            for number, candidate in enumerate(grid):
+                for restart, fold in enumerate(splits[problem]):
+                    seed = [options[problem]["seed"], restart, column]
+                    index.setdefault((problem, column, number), []).append(len(drafts))
+                    place = _place(fold, offsets[problem], program)
+                    masks = _masks(candidate, first["width"], inputs, rows.features.shape[1])
+                    drafts.append((column, place, masks, candidate.learning_rate, seed))
+    return Layout(rows, _stack(drafts), program, grid, scales, index)
+
+
+def _program(options: dict[str, Any], splits: list[list[Fold]]) -> Program:
+    """Window and burn-in shrink until every member has a stretch that holds them."""
+    room = min(max(len(p) for p in merge(fold.train)) for folds in splits for fold in folds)
+    if room < _LEAST_ROWS:
+        raise DataError(f"A GRU needs training stretches of at least {_LEAST_ROWS} rows; the longest has {room}.")
+    burn = min(options["burn"], room // 4)
+    chunk = max(1, options["steps"] // _EVALUATIONS)
+    window = min(options["window"], room - burn)
+    rows = max(sum(len(p) for p in fold.train) for folds in splits for fold in folds)
+    return Program(
+        burn=burn,
+        window=window,
+        batch=min(options["batch"], max(4, rows // window)),  # a step need not see short data several times over
+        steps=-(-options["steps"] // chunk) * chunk,
+        chunk=chunk,
+        longest=max(len(p) for folds in splits for fold in folds for p in fold.test),
+    )
+
+
+def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows, list[list[int]]]:
+    """All recordings of all problems end to end, and where each begins."""
+    every = [r for recordings in sets for r in recordings]
+    ends = np.cumsum([0, *map(len, every)])
+    starts = iter(ends[:-1].tolist())
+    outputs = np.concatenate([r.outputs for r in every])
+    rows = Rows(
+        features=jnp.asarray(np.concatenate([network_features(r.inputs, scales) for r in every]), jnp.float32),
+        outputs=jnp.asarray(np.nan_to_num(outputs), jnp.float32),
+        measured=jnp.asarray(np.isfinite(outputs), jnp.float32),
+    )
+    return rows, [[next(starts) for _ in recordings] for recordings in sets]
+
+
+def _place(fold: Fold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
+    """Window starts and their counts per stretch; first row, length and known past of what is left out."""
+    stretches = merge(fold.train)
+    counts = [max(0, len(p) - program.burn - program.window + 1) for p in stretches]
+    held = fold.test[0]
+    first = offsets[held.index] + held.start
+    starts = np.array([offsets[p.index] + p.start for p in stretches])
+    return starts, np.array(counts), first, len(held), min(program.burn, held.start)
+
+
+def _masks(candidate: Candidate, width: int, inputs: int, features: int) -> tuple[np.ndarray, np.ndarray]:
+    used = np.arange(features) < (features if candidate.averages else inputs)
+    return used.astype(np.float32), (np.arange(width) < candidate.width).astype(np.float32)
+
+
+def _stack(drafts: list[tuple]) -> Member:
+    """Members side by side; stretches are padded with empty ones."""
+    columns, places, masks, rates, seeds = zip(*drafts, strict=True)
+    most = max(len(p[0]) for p in places)
+
+    def padded(k: int) -> jax.Array:
+        return jnp.asarray(np.stack([np.pad(p[k], (0, most - len(p[k]))) for p in places]), jnp.int32)
+
+    def numbers(values) -> jax.Array:
+        return jnp.asarray(np.array(values), jnp.int32)
+
+    keys = [int(np.random.SeedSequence(s).generate_state(1)[0]) for s in seeds]
+    return Member(
+        column=numbers(columns),
+        starts=padded(0),
+        counts=padded(1),
+        held=numbers([p[2] for p in places]),
+        held_rows=numbers([p[3] for p in places]),
+        known=numbers([p[4] for p in places]),
+        inputs=jnp.asarray(np.stack([m[0] for m in masks])),
+        units=jnp.asarray(np.stack([m[1] for m in masks])),
+        rate=jnp.asarray(np.array(rates), jnp.float32),
+        key=jax.vmap(jax.random.key)(jnp.asarray(np.array(keys, np.uint32))),
+    )

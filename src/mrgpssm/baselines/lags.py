@@ -1,0 +1,56 @@
+"""Features of the inputs' past at many time scales: what a method without a state sees of it."""
+
+import numpy as np
+
+_FEW_ROWS = 5000
+Spans = tuple[tuple[int, int], ...]
+
+
+def lag_spans(lengths: list[int], limit: int) -> Spans:
+    """Spans of lags first ... last that the data can teach: single lags, then spans that double in length.
+
+    0, 1, 2-3, 4-7, ... on long data; all of 0 ... 15 singly, 16-31, ... on short data, where few features must do and
+    a delay of a row or two shows. The last span reaches back at most `limit` rows or an eighth of a sequence.
+    """
+    reach = max(2, min(limit, min(lengths) // 8))
+    dense = 2 if sum(lengths) >= _FEW_ROWS else min(16, reach)
+    spans = [(lag, lag) for lag in range(dense)]
+    while 2 * (spans[-1][1] + 1) <= reach:
+        spans.append((spans[-1][1] + 1, 2 * spans[-1][1] + 1))
+    return tuple(spans)
+
+
+def shorter(spans: Spans, factor: int) -> int:
+    """How many of the spans lie within 1 / factor of their whole reach; at least two."""
+    reach = (spans[-1][1] + 1) / factor
+    return max(2, sum(last + 1 <= reach for _, last in spans))
+
+
+def span_means(inputs: np.ndarray, spans: Spans) -> np.ndarray:
+    """(T, D S) means of the inputs over each span of lags; before the first row the first row repeats.
+
+    Column D k + d holds span k of input d, so that fewer spans are the first columns of more.
+    """
+    reach = spans[-1][1]
+    padded = np.concatenate([np.repeat(inputs[:1], reach, axis=0), inputs])
+    total = np.concatenate([np.zeros((1, inputs.shape[1])), np.cumsum(padded, axis=0)])
+    now = np.arange(len(inputs)) + reach
+    means = [(total[now - first + 1] - total[now - last]) / (last - first + 1) for first, last in spans]
+    return np.concatenate(means, axis=1)
+
+
+def consecutive(signals: np.ndarray, first: int, last: int) -> np.ndarray:
+    """(T, D (last - first + 1)) signals delayed by first ... last rows; before the first row the first row repeats."""
+    rows = np.arange(len(signals))[:, None] - np.arange(first, last + 1)
+    return signals[np.maximum(rows, 0)].reshape(len(signals), -1)
+
+
+def exponential_averages(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
+    """(T, D S) averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ ≥ 1, from s_{-1} = u_0 on."""
+    from scipy.signal import lfilter
+
+    found = []
+    for scale in scales:
+        keep = 1 - 1 / scale
+        found.append(lfilter([1 / scale], [1, -keep], inputs, axis=0, zi=keep * inputs[:1])[0])
+    return np.concatenate(found, axis=1)
