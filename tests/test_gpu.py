@@ -68,7 +68,7 @@ def test_few_particles_take_the_same_path_as_many(sizes, seed, monkeypatch):
 @pytest.mark.parametrize("size", [1, 7, 50, 96])
 def test_factors_and_their_gradients_are_the_cholesky_routines(size, seed):
     rng = np.random.default_rng(seed)
-    points = rng.standard_normal((3, size, 2))
+    points = 5 * rng.standard_normal((3, size, 2))  # far apart: the error is that of the arithmetic, not of the matrix
     matrices = jnp.asarray(np.exp(-0.5 * ((points[:, :, None] - points[:, None]) ** 2).sum(-1)))
     weights = [jnp.asarray(np.tril(rng.standard_normal((3, size, size)))) for _ in range(2)]
 
@@ -82,11 +82,11 @@ def test_factors_and_their_gradients_are_the_cholesky_routines(size, seed):
 
     one, other = (jax.vmap(jax.value_and_grad(f))(matrices, *weights) for f in (ours, theirs))
     for a, b in zip(one, other, strict=True):
-        assert relative(a, b) < 1e-8, f"seed {seed}"  # the matrices are nearly singular
+        assert relative(a, b) < 1e-9, f"seed {seed}"
 
 
 def test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan():
-    indefinite = jnp.asarray([[1.0, 1.0 + 1e-6], [1.0 + 1e-6, 1.0]])
+    indefinite = jnp.asarray([[1.0, 1.0 + 3e-6], [1.0 + 3e-6, 1.0]])
     hopeless = jnp.asarray([[1.0, jnp.nan], [jnp.nan, 1.0]])
     made = jax.vmap(factors)(jnp.stack([indefinite, hopeless]))
     assert float(made.jitter[0]) == pytest.approx(1e-5)

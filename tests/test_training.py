@@ -253,18 +253,25 @@ def test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series():
     np.testing.assert_allclose(ours[0], likelihood - kl, rtol=1e-9)
 
 
-def test_free_run_does_not_depend_on_chunks():
+def test_free_runs_do_not_depend_on_chunks_nor_on_other_sequences():
     _, _, ssm = problem(1)
-    one = member(ssm, 0)
-    inputs, clock = np.random.default_rng(0).standard_normal((50, 1)), np.arange(50.0)
-    particles = tuple(Particles(jnp.zeros((4, 2), DTYPE), jnp.ones((4, 2, 5), DTYPE)) for _ in one.components)
+    inputs = [np.random.default_rng(seed).standard_normal((rows, 1)) for seed, rows in ((0, 50), (1, 31))]
+    particles = tuple(
+        Particles(jnp.zeros((1, 2, 4, 2), DTYPE), jnp.ones((1, 2, 4, 2, 5), DTYPE)) for _ in ssm.components
+    )
 
-    def run(chunk):
-        parts = free_run(one, particles, inputs, clock, stride=2, chunk=chunk, key=jax.random.key(0))
-        return np.concatenate([d.outputs for d in parts], axis=1)
+    def run(chunk, which=(0, 1)):
+        here = jax.tree.map(lambda x: x[:, list(which)], particles)
+        chosen = [inputs[k] for k in which]
+        keys = jax.random.split(jax.random.key(0), 1)
+        clocks = [np.arange(float(len(u))) for u in chosen]
+        parts = free_run(ssm, here, chosen, clocks, stride=2, chunk=chunk, keys=keys)
+        return np.concatenate([np.sum(d.parts, axis=0) for d in parts], axis=3)
 
-    np.testing.assert_allclose(run(7), run(25), atol=1e-5)
-    assert run(7).shape == (4, 25, 1)
+    whole = run(25)
+    assert whole.shape == (1, 2, 4, 25, 1)
+    np.testing.assert_allclose(run(7), whole, atol=1e-5)
+    np.testing.assert_allclose(run(25, (1,))[:, 0, :, :16], whole[:, 1, :, :16], atol=1e-5)  # nor on the company
 
 
 def poisoned(ssm, part):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm._types import Array, Float, Int, Key
+from mrgpssm._types import Array, Float, Int, Key, Keys
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Noise, draw_process, draw_states, fastest
 
@@ -21,21 +21,19 @@ _START, _PROCESS, _WARMUP = 0, 1, 2
 class Particles(eqx.Module):
     """One component's samples: where they stand and the noise behind each sample's v."""
 
-    states: Float[Array, "s d"]
-    inducing: Float[Array, "s d m"]
+    states: Float[Array, "*f s d"]
+    inducing: Float[Array, "*f s d m"]
 
 
 @dataclass(frozen=True)
 class Draws:
-    """A chunk of a free run: rows of the series and every component's output samples (S, C, D_y), without noise."""
+    """A chunk of free runs: rows of the series, and every component's output samples without observation noise.
+
+    Samples are of shape (G, K, S, C, D_y): G models on K sequences, S samples, C rows.
+    """
 
     rows: np.ndarray
     parts: tuple[np.ndarray, ...]
-
-    @property
-    def outputs(self) -> np.ndarray:
-        """Σ_l g_l(x^(l)) per sample."""
-        return np.sum(self.parts, axis=0)
 
 
 def start_particles(ssm: SSM[Component], samples: int, head: Float[Array, "h c"], *, key: Key) -> tuple[Particles, ...]:
@@ -52,67 +50,70 @@ def start_particles(ssm: SSM[Component], samples: int, head: Float[Array, "h c"]
     return tuple(start(c, jax.random.fold_in(root, i)) for i, c in enumerate(ssm.components))
 
 
-@eqx.filter_jit
 def _advance(
     component: Component,
     here: Particles,
-    inputs: Float[Array, "t u"],
-    steps: Float[Array, " t"],
+    inputs: Float[Array, "k t u"],
+    steps: Float[Array, "k t"],
     first: Int[Array, ""],
     every: int,
     key: Key,
-) -> tuple[Particles, Float[Array, "s c y"]]:
-    """Walk one chunk; outputs are those of its first row and every `every`-th one after it."""
-    dynamics = component.dynamics()
-    s, d = here.states.shape
-    process = draw_process(key, first, steps.shape[0], (s, d), steps.dtype)
+) -> tuple[Particles, Float[Array, "k s c y"]]:
+    """Walk one chunk of k sequences; outputs are those of its first row and every `every`-th one after it.
 
-    noise = Noise(here.states[None], here.inducing[None], process[None])
-    states = draw_states(fastest(), dynamics, here.states[None], inputs[None], steps[None], noise)[0]
-    current = jnp.concatenate([here.states[:, None], states[:, :-1]], axis=1)[:, ::every]
-    return Particles(states[:, -1], here.inducing), jax.vmap(jax.vmap(component.emission))(current)
+    Every sequence sees the same noise: what comes out for one does not depend on its company.
+    """
+    k, s, d = here.states.shape
+    process = draw_process(key, first, steps.shape[1], (s, d), steps.dtype)
+    noise = Noise(here.states, here.inducing, jnp.broadcast_to(process[None], (k, *process.shape)))
+    states = draw_states(fastest(), component.dynamics(), here.states, inputs, steps, noise)
+    current = jnp.concatenate([here.states[:, :, None], states[:, :, :-1]], axis=2)[:, :, ::every]
+    return Particles(states[:, :, -1], here.inducing), jax.vmap(jax.vmap(jax.vmap(component.emission)))(current)
+
+
+_advance_all = eqx.filter_jit(eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, None, None, None, None, 0)))
 
 
 def free_run(
     ssm: SSM[Component],
     particles: tuple[Particles, ...],
-    inputs: np.ndarray,
-    clock: np.ndarray,
+    inputs: list[np.ndarray],
+    clocks: list[np.ndarray],
     *,
     stride: int,
     chunk: int,
-    key: Key,
+    keys: Keys,
 ) -> Iterator[Draws]:
-    """Output samples of rows 0, stride, 2 stride, ..., chunk by chunk.
+    """Output samples of rows 0, stride, 2 stride, ... of all sequences by all models, chunk by chunk.
 
-    A component takes steps of at most its own time unit: where the stride is longer, it takes several between outputs.
+    `ssm` and `keys` have a leading axis of models, `particles` of models and sequences. A component takes steps of at
+    most its own time unit: where the stride is longer, it takes several between outputs. Sequences that have ended run
+    on idly.
     """
-    rows = np.arange(0, len(inputs), stride)
+    rows = np.arange(0, max(map(len, inputs)), stride)
     count = min(chunk, len(rows))
-    root = jax.random.fold_in(key, _PROCESS)
+    root = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, _PROCESS)
     for first in range(0, len(rows), count):
         chosen = rows[first : first + count]
         padded = np.concatenate([chosen, chosen[-1] + stride * np.arange(1, count - len(chosen) + 1)])
         moved, parts = [], []
         for index, component in enumerate(ssm.components):
-            unit = ssm.time_units[index]
-            step_inputs, steps, every = _fine(inputs, clock, padded, stride, unit)
-            arrays = (jnp.asarray(step_inputs, component.dtype), jnp.asarray(steps, component.dtype))
+            unit, every = ssm.time_units[index], int(np.ceil(stride / ssm.time_units[index]))
+            fine = [_fine(u, clock, padded, stride, unit, every) for u, clock in zip(inputs, clocks, strict=True)]
+            arrays = (jnp.asarray(np.stack(values), component.dtype) for values in zip(*fine, strict=True))
             start = jnp.asarray(first * every, jnp.int32)
-            here, outputs = _advance(
-                component, particles[index], *arrays, start, every, jax.random.fold_in(root, index)
-            )
+            own = jax.vmap(jax.random.fold_in, in_axes=(0, None))(root, index)
+            here, outputs = _advance_all(component, particles[index], *arrays, start, every, own)
             moved.append(here)
-            parts.append(np.asarray(outputs[:, : len(chosen)]))
+            parts.append(np.asarray(outputs)[:, :, :, : len(chosen)])
         particles = tuple(moved)
         yield Draws(chosen, tuple(parts))
 
 
 def _fine(
-    inputs: np.ndarray, clock: np.ndarray, rows: np.ndarray, stride: int, unit: float
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Inputs and step sizes between output rows, with sub-steps where the stride exceeds the time unit."""
-    every = int(np.ceil(stride / unit))
+    inputs: np.ndarray, clock: np.ndarray, rows: np.ndarray, stride: int, unit: float, every: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and step sizes between output rows, with `every` sub-steps where the stride exceeds the time unit."""
     within = (np.arange(every) * stride) // every
     fine = (rows[:, None] + within[None, :]).ravel()
     ends = np.append(fine[1:], rows[-1] + stride)
@@ -120,7 +121,7 @@ def _fine(
     known, following = np.minimum(fine, last), np.minimum(ends, last)
     gaps = clock[following] - clock[known]
     overrun = ends - following  # rows past the end of the data count one raw sample each
-    return inputs[known], np.maximum(gaps + overrun, 1e-6) / unit, every
+    return inputs[known], np.maximum(gaps + overrun, 1e-6) / unit
 
 
 @eqx.filter_jit

@@ -96,7 +96,7 @@ _states.defvjp(_forward, _backward)
 def _gpu_backward(arguments, states, cotangent):
     """The kernel's sums per particle, window and block, put together (the equations are in `rollout.cu`)."""
     shape, n, t = _launched(arguments)
-    starts, centres, relevance, whitener, variance, outputs, A, Q, drift, forcing, steps, noise = arguments
+    starts, _, relevance, whitener, _, outputs, _, _, drift, forcing, steps, noise = arguments
     blocks, (d, m) = -(-n // shape.windows), whitener.shape[:2]
 
     def per_block(*axes: int) -> jax.ShapeDtypeStruct:
@@ -110,12 +110,11 @@ def _gpu_backward(arguments, states, cotangent):
         gpu.TARGET, tuple(results), *arguments, states, cotangent, **launch
     )
     moments, slopes, curves, dvariance, dA, dQ = (jnp.sum(x, axis=0) for x in sums)
-    products = _einsum("nsdi,nsdj->dij", outputs, kappa)
-    dwhitener = jnp.tril(products - 2 * _einsum("dij,djk->dik", whitener, moments))
-    doutputs = _einsum("dij,nsdj->nsdi", whitener, kappa)
+    lower, products = jnp.tril(whitener), _einsum("nsdi,nsdj->dij", outputs, kappa)
+    dwhitener = jnp.tril(products - 2 * _einsum("dij,djk->dik", lower, moments))
+    doutputs = _einsum("dij,nsdj->nsdi", lower, kappa)
     dcentres = 2 * relevance[None, None, :] * jnp.sum(slopes, axis=0)
     drelevance = jnp.sum(curves, axis=(0, 1, 2))
-    del centres, variance, A, Q
     return (
         dstart, dcentres, drelevance, dwhitener, dvariance, doutputs, dA, dQ, ddrift, dforcing, dsteps, dnoise
     )  # fmt: skip
