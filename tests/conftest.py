@@ -1,4 +1,14 @@
-"""Shapes are checked at run time, promotion is strict, and every test knows whether 64-bit floats are on."""
+"""Shapes are checked at run time, promotion is strict, and every test knows whether 64-bit floats are on.
+
+Compiled programs are kept beside pytest's own cache: workers, passes and the processes that tests start compile each
+program once.
+"""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 import jax
 import pytest
