@@ -46,7 +46,7 @@ def run(root: Path, split: dict, outputs: tuple[str, ...], options: dict) -> dic
         return {"outputs": list(outputs), "failed": str(error), "options": options}
     seconds = time.perf_counter() - start
     cpu = jax.devices("cpu")[0]
-    model.fitted_ = replace(model.fitted_, models=jax.device_put(model.fitted_.models, cpu))
+    model.fitted_ = replace(model.fitted_, ensemble=jax.device_put(model.fitted_.ensemble, cpu))
     with jax.default_device(cpu):
         scores = model.score([load(root, n, outputs) for n in split["test"]], samples=40)
     return {

@@ -4,6 +4,7 @@ import inspect
 import os
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from mrgpssm.modelfile import FittedModel, read_model, write_model
 from mrgpssm.native import ready
 from mrgpssm.options import Options, check_options, check_simulation
 from mrgpssm.precision import floating_point
-from mrgpssm.predict import forecast, scores
+from mrgpssm.predict import calibration, forecast, scores
 from mrgpssm.progress import reporter
 from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
 from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
@@ -37,6 +38,9 @@ class MRGPSSM:
     things: the `stable` preset, windows that start from cached states, fast components trained before slow ones, and a
     learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
     `preset="paper", window_start="initial", order="given", anneal=1.0`.
+
+    Of the `restarts` of every output the `ensemble` best are kept and simulated as a mixture. With `calibrate`, the
+    width of the bands is adjusted on the validation sequences, where `fit` is given some.
     """
 
     def __init__(
@@ -53,11 +57,13 @@ class MRGPSSM:
         learning_rate: float = 0.05,
         anneal: float = 0.1,
         restarts: int = 1,
+        ensemble: int = 1,
         preset: Literal["stable", "paper"] = "stable",
         precision: Literal["float32", "float64"] = "float32",
         window_start: Literal["cache", "initial", "recognition"] = "cache",
         order: Literal["fast-first", "given"] = "fast-first",
         joint: bool = False,
+        calibrate: bool = True,
         seed: int = 0,
     ):
         self.resolutions = resolutions
@@ -72,11 +78,13 @@ class MRGPSSM:
         self.learning_rate = learning_rate
         self.anneal = anneal
         self.restarts = restarts
+        self.ensemble = ensemble
         self.preset = preset
         self.precision = precision
         self.window_start = window_start
         self.order: Literal["fast-first", "given"] = order
         self.joint = joint
+        self.calibrate = calibrate
         self.seed = seed
 
     def get_params(self) -> dict[str, Any]:
@@ -104,7 +112,9 @@ class MRGPSSM:
         run_dir: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> "MRGPSSM":
-        """Learn from one or many sequences; `validation` is only scored, and kept in `validation_scores_`.
+        """Learn from one or many sequences; `validation` calibrates the bands and is scored.
+
+        Scores before and after calibration are kept in `uncalibrated_scores_` and `validation_scores_`.
 
         With `run_dir`, the run leaves its trace, checkpoints and model there; started again with the same data and
         arguments, a run that was cut short goes on where it stood.
@@ -122,9 +132,12 @@ class MRGPSSM:
                 fleet = _fit_in(run, options, plan, ssm, first, report)
         self.fitted_ = _best(options, fleet, scaling, first)
         self.history_ = fleet.history
+        self.uncalibrated_scores_ = self.validation_scores_ = None if held_out is None else self.score(held_out)
+        if held_out is not None and options.calibrate:
+            self.fitted_ = replace(self.fitted_, calibration=calibration(self.fitted_, held_out))
+            self.validation_scores_ = self.score(held_out)
         if run_dir is not None:
             self.save(RunDirectory(Path(run_dir)).model)
-        self.validation_scores_ = None if held_out is None else self.score(held_out)
         return self
 
     def simulate(
@@ -190,7 +203,8 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
     fitted = read_model(Path(path))
     given: dict[str, Any] = fitted.options.to_json() | {"resolutions": fitted.options.resolutions}
     model = MRGPSSM(**given)
-    model.fitted_, model.history_, model.validation_scores_ = fitted, (), None
+    model.fitted_, model.history_ = fitted, ()
+    model.uncalibrated_scores_ = model.validation_scores_ = None
     return model
 
 
@@ -232,13 +246,18 @@ def _check_data(options: Options, training: list[Sequence]) -> None:
 
 
 def _best(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
-    """The restart with the best bound, for every output."""
+    """The restarts with the best bounds, for every output."""
     groups = output_groups(options, len(first.output_names))
-    bounds = fleet.bounds.reshape(len(groups), options.restarts)
-    chosen = np.arange(len(groups)) * options.restarts + bounds.argmax(axis=1)
+    bounds = np.nan_to_num(fleet.bounds.reshape(len(groups), options.restarts), nan=-np.inf)
+    ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * options.restarts
+    # As many as every output has: a restart that was given up has no bound.
+    rounds = max(1, min(options.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
     return FittedModel(
         options=options,
-        models=tuple(jax.tree.map(lambda x, i=int(i): x[i], fleet.state.ssm) for i in chosen),
+        ensemble=tuple(
+            tuple(jax.tree.map(lambda x, i=int(i): x[i], fleet.state.ssm) for i in ranked[:, number])
+            for number in range(rounds)
+        ),
         scaling=scaling,
         input_names=first.input_names,
         output_names=first.output_names,
@@ -246,6 +265,7 @@ def _best(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) 
         dt=first.dt,
         bounds=bounds,
         skipped=np.asarray(fleet.state.health.skipped).reshape(bounds.shape),
+        calibration=np.ones(len(first.output_names)),
     )
 
 

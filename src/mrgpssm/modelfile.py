@@ -16,25 +16,28 @@ from mrgpssm.data import Scaling
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
-from mrgpssm.options import Options, check_options
+from mrgpssm.options import Options, check_options, is_count
 from mrgpssm.precision import floating_point
 from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_atomic
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _KIND = "mrgpssm-model"
-_KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages"}
+_KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "ensemble"}
+_ADDED = {2: {"ensemble": 1, "calibrate": True}}  # options that came with a format, and what they mean before it
 _SCALING = ("input_mean", "input_sd", "output_mean", "output_sd")
 
 
 @dataclass(frozen=True)
 class FittedModel:
-    """What training leaves: one model per group of output columns, and how to go to and from the data's units.
+    """What training leaves: one or more models per group of output columns, and the way to the data's units.
 
-    `bounds` and `skipped` are (groups, restarts): the lower bound of every restart, and its skipped steps.
+    `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
+    samples from their mean are multiplied by `calibration`, one factor per output. `bounds` and `skipped` are (groups,
+    restarts): the lower bound of every restart, and its skipped steps.
     """
 
     options: Options
-    models: tuple[SSM[Component], ...]
+    ensemble: tuple[tuple[SSM[Component], ...], ...]
     scaling: Scaling
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
@@ -42,6 +45,12 @@ class FittedModel:
     dt: float
     bounds: np.ndarray
     skipped: np.ndarray
+    calibration: np.ndarray
+
+    @property
+    def models(self) -> tuple[SSM[Component], ...]:
+        """The best restart of every group."""
+        return self.ensemble[0]
 
     @property
     def groups(self) -> Groups:
@@ -59,11 +68,14 @@ def model_bytes(model: FittedModel) -> bytes:
         "units": model.units,
         "dt": model.dt,
         "packages": {name: version(name) for name in ("mrgpssm", "jax")},
+        "ensemble": len(model.ensemble),
     }
     tensors = {f"scaling.{name}": np.asarray(getattr(model.scaling, name), float) for name in _SCALING}
     tensors |= {"bounds": np.asarray(model.bounds, float), "skipped": np.asarray(model.skipped, np.int64)}
-    for index, ssm in enumerate(model.models):
-        tensors |= named_leaves(ssm, f"models.{index}")
+    tensors |= {"calibration": np.asarray(model.calibration, float)}
+    for number, models in enumerate(model.ensemble):
+        for index, ssm in enumerate(models):
+            tensors |= named_leaves(ssm, _prefix(number, index))
     return pack(_KIND, content, tensors)
 
 
@@ -80,22 +92,33 @@ def read_model(path: Path) -> FittedModel:
 def parse_model(data: bytes, name: str) -> FittedModel:
     """A model from a file's bytes; `name` is what messages call the file."""
     content, tensors = unpack(data, _KIND, name)
-    options, inputs, outputs, units, dt = _schema(content, name)
+    options, inputs, outputs, units, dt, rounds = _schema(content, name)
     groups = output_groups(options, len(outputs))
     statistics = [_vector(tensors, f"scaling.{key}", len(inputs if "input" in key else outputs), name)
                   for key in _SCALING]  # fmt: skip
     shape = (len(groups), options.restarts)
     bounds, skipped = _table(tensors, "bounds", shape, name), _table(tensors, "skipped", shape, name)
+    calibration = np.ones(len(outputs))
+    if content["version"] > 1:
+        calibration = _vector(tensors, "calibration", len(outputs), name, positive=True)
     with floating_point(options.precision):
-        models = tuple(
-            fill(model_shape(options, len(inputs), len(columns)), tensors, f"models.{index}", name)
-            for index, columns in enumerate(groups)
+        shapes = [model_shape(options, len(inputs), len(columns)) for columns in groups]
+        ensemble = tuple(
+            tuple(fill(shape, tensors, _prefix(number, index), name) for index, shape in enumerate(shapes))
+            for number in range(rounds)
         )
-    known = {"bounds", "skipped", *(f"scaling.{key}" for key in _SCALING)}
-    extra = sorted(key for key in tensors if key not in known and not key.startswith("models."))
+    known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING)}
+    extra = sorted(key for key in tensors if key not in known and not key.startswith(("models.", "ensemble.")))
     if extra:
         raise ModelFileError(f"{name}: tensor {extra[0][:60]!r} is not part of a model.")
-    return FittedModel(options, models, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped)
+    return FittedModel(
+        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration
+    )
+
+
+def _prefix(number: int, index: int) -> str:
+    """What the tensors of a model are called: the best of every group as in format 1."""
+    return f"models.{index}" if number == 0 else f"ensemble.{number}.{index}"
 
 
 def _schema(content: dict[str, Any], name: str):
@@ -107,12 +130,17 @@ def _schema(content: dict[str, Any], name: str):
         raise ModelFileError(
             f"{name}: written in format {number}; this mrgpssm reads up to {FORMAT_VERSION}. Update mrgpssm."
         )
-    if set(content) != _KEYS:
-        odd = sorted(set(content) ^ _KEYS)[0]
+    keys = _KEYS if number > 1 else _KEYS - {"ensemble"}
+    if set(content) != keys:
+        odd = sorted(set(content) ^ keys)[0]
         raise ModelFileError(f"{name}: the metadata key {odd[:60]!r} is missing or unknown.")
-    options = content["options"]
-    if not isinstance(options, dict) or set(options) != set(Options.__dataclass_fields__):
-        raise ModelFileError(f"{name}: the options are not those of format {FORMAT_VERSION}.")
+    options, later = content["options"], {k: v for n, add in _ADDED.items() if n > number for k, v in add.items()}
+    if not isinstance(options, dict) or set(options) != set(Options.__dataclass_fields__) - set(later):
+        raise ModelFileError(f"{name}: the options are not those of format {number}.")
+    options = options | later
+    rounds = content.get("ensemble", 1)
+    if not is_count(rounds):
+        raise ModelFileError(f"{name}: the ensemble is {rounds!r:.40}; it must be a whole number, at least 1.")
     try:
         checked = check_options(options)
     except ConfigError as error:
@@ -123,9 +151,11 @@ def _schema(content: dict[str, Any], name: str):
         raise ModelFileError(f"{name}: units must map names to texts.")
     if not isinstance(dt, (int, float)) or isinstance(dt, bool) or not (math.isfinite(dt) and dt > 0):
         raise ModelFileError(f"{name}: dt must be a positive number; got {dt!r:.40}.")
+    if rounds > checked.ensemble:
+        raise ModelFileError(f"{name}: {rounds} models an output; its settings ask for at most {checked.ensemble}.")
     if checked.joint and checked.latent_dim < len(outputs):
         raise ModelFileError(f"{name}: {len(outputs)} joint outputs need at least as many latent dimensions.")
-    return checked, inputs, outputs, units, float(dt)
+    return checked, inputs, outputs, units, float(dt), rounds
 
 
 def _strings(value: Any, key: str, name: str) -> tuple[str, ...]:
@@ -136,9 +166,9 @@ def _strings(value: Any, key: str, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _vector(tensors: dict[str, np.ndarray], key: str, length: int, name: str) -> np.ndarray:
+def _vector(tensors: dict[str, np.ndarray], key: str, length: int, name: str, positive: bool = False) -> np.ndarray:
     values = _table(tensors, key, (length,), name)
-    if not np.isfinite(values).all() or (key.endswith("_sd") and not (values > 0).all()):
+    if not np.isfinite(values).all() or ((positive or key.endswith("_sd")) and not (values > 0).all()):
         raise ModelFileError(f"{name}: tensor {key} must be finite, and positive where it is a deviation.")
     return values
 

@@ -12,7 +12,8 @@ import numpy as np
 from mrgpssm.errors import ConfigError
 from mrgpssm.model import PRESETS
 
-_COUNTS = ("latent_dim", "inducing", "samples", "windows", "window", "cycles", "steps", "restarts")
+_COUNTS = ("latent_dim", "inducing", "samples", "windows", "window", "cycles", "steps", "restarts", "ensemble")
+_SWITCHES = ("joint", "calibrate")
 _CHOICES = {
     "preset": tuple(PRESETS),
     "precision": ("float32", "float64"),
@@ -37,11 +38,13 @@ class Options:
     learning_rate: float
     anneal: float
     restarts: int
+    ensemble: int
     preset: str
     precision: Literal["float32", "float64"]
     window_start: Literal["cache", "initial", "recognition"]
     order: Literal["fast-first", "given"]
     joint: bool
+    calibrate: bool
     seed: int
 
     def to_json(self) -> dict[str, Any]:
@@ -66,11 +69,18 @@ def check_options(given: Mapping[str, Any]) -> Options:
     for name, choices in _CHOICES.items():
         if given[name] not in choices:
             raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {given[name]!r}.")
-    if not isinstance(given["joint"], (bool, np.bool_)):
-        raise ConfigError(f"joint must be true or false; got {given['joint']!r}.")
+    for name in _SWITCHES:
+        if not isinstance(given[name], (bool, np.bool_)):
+            raise ConfigError(f"{name} must be true or false; got {given[name]!r}.")
+    if given["ensemble"] > given["restarts"]:
+        raise ConfigError(
+            f"ensemble is how many of the restarts are kept, at most restarts = {given['restarts']}; "
+            f"got {given['ensemble']}."
+        )
     checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, "buffer", "seed")}
     checked |= {name: given[name] for name in _CHOICES}
-    checked |= {"learning_rate": float(rate), "anneal": float(anneal), "joint": bool(given["joint"])}
+    checked |= {"learning_rate": float(rate), "anneal": float(anneal)}
+    checked |= {name: bool(given[name]) for name in _SWITCHES}
     return Options(resolutions=resolutions, **checked)
 
 

@@ -16,15 +16,20 @@ from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.members import head_rows
+from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.precision import floating_point
 from mrgpssm.simulate import Particles, assimilate, free_run, start_particles
 
 _CHUNK = 1_000_000  # samples of one component at a time, over models, sequences and rows
+_CALIBRATION_ROWS, _CALIBRATION_SAMPLES = 5_000, 100
 
 
 class Piece(NamedTuple):
-    """What one model says about some rows of one sequence, scaled, with and without observation noise."""
+    """Samples (S, C, D_y) of some outputs on some rows of one sequence, scaled, of all models of the ensemble.
+
+    `outputs` are without observation noise, whose deviation is `noise_sd`, (S, 1, D_y); `noisy` are with it.
+    """
 
     sequence: int
     columns: np.ndarray
@@ -57,7 +62,7 @@ def forecast(
         at = np.ix_(piece.rows // stride, piece.columns)
         sd, offset = model.scaling.output_sd[piece.columns], model.scaling.output_mean[piece.columns]
         mean[at] = offset + sd * piece.outputs.mean(0)
-        std[at] = sd * np.sqrt(piece.outputs.var(0) + piece.noise_sd**2)
+        std[at] = sd * np.sqrt(piece.outputs.var(0) + np.mean(piece.noise_sd**2, axis=0))
         for level, values in zip(levels, np.quantile(piece.noisy, list(levels), axis=0), strict=True):
             levels[level][at] = offset + sd * values
         for name, part in zip(parts, piece.parts, strict=True):
@@ -118,7 +123,7 @@ def _score_terms(model: FittedModel, sequences: list[Sequence], samples: int, se
         measured = (sequence.outputs[at] - offset) / sd
         outputs = piece.outputs.astype(float)
         terms["mean"][at] = offset + sd * outputs.mean(0)
-        terms["std"][at] = sd * np.sqrt(outputs.var(0) + piece.noise_sd**2)
+        terms["std"][at] = sd * np.sqrt(outputs.var(0) + np.mean(piece.noise_sd**2, axis=0))
         terms["nll"][at] = metrics.mixture_nll_terms(measured, outputs, piece.noise_sd) + np.log(sd)
         terms["crps"][at] = sd * metrics.crps_terms(measured, piece.noisy)
         for level, values in zip(LEVELS, np.quantile(piece.noisy, LEVELS, axis=0), strict=True):
@@ -126,28 +131,68 @@ def _score_terms(model: FittedModel, sequences: list[Sequence], samples: int, se
     return [t | {"measured": np.asarray(s.outputs)} for t, s in zip(tables, sequences, strict=True)]
 
 
+def calibration(model: FittedModel, sequences: list[Sequence]) -> np.ndarray:
+    """One factor per output on the width of the bands, from free runs over held-out sequences (temperature scaling)."""
+    thin = -(-sum(map(len, sequences)) // _CALIBRATION_ROWS)
+    measured = [model.scaling.outputs(s.outputs)[::thin] for s in sequences]
+    draws = [np.empty((_CALIBRATION_SAMPLES, *y.shape)) for y in measured]
+    for piece in _pieces(model, sequences, None, _CALIBRATION_SAMPLES, 0, 1):
+        kept = piece.rows % thin == 0
+        at = np.ix_(np.arange(_CALIBRATION_SAMPLES), piece.rows[kept] // thin, piece.columns)
+        draws[piece.sequence][at] = piece.noisy[:, kept]
+    return model.calibration * metrics.best_temperature(np.concatenate(measured), np.concatenate(draws, axis=1))
+
+
 def _pieces(
     model: FittedModel, sequences: list[Sequence], warmup: Sequence | None, samples: int, seed: int, stride: int
 ) -> Iterator[Piece]:
-    """Free runs of all models over all sequences at once, handed out by sequence and model."""
+    """Free runs of all models over all sequences at once, handed out by sequence and group of outputs."""
     inputs = [model.scaling.inputs(sequence.inputs) for sequence in sequences]
     clocks = [sequence.clock() for sequence in sequences]
-    count, groups = len(sequences), len(model.groups)
+    count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
+    each = -(-samples // rounds)
     rngs = [[np.random.default_rng([seed, number]) for _ in sequences] for number in range(groups)]
     with floating_point(model.options.precision):
-        keys = jnp.stack([jax.random.fold_in(jax.random.key(seed), number) for number in range(groups)])
-        starts = [[_start(model, g, u, warmup, samples, keys[g]) for u in inputs] for g in range(groups)]
-        ssm, particles = _stack(model.models), _stack([_stack(row) for row in starts])
-        noise_sds = [np.sqrt(np.asarray(one.observation_variance(), float)) for one in model.models]
+        keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
+        runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
+        starts = [[_start(model, ssm, g, u, warmup, each, key) for u in inputs] for ssm, g, key in runs]
+        ssm, particles = _stack([run[0] for run in runs]), _stack([_stack(row) for row in starts])
+        noise = np.stack([np.sqrt(np.asarray(one.observation_variance(), float)) for one, _, _ in runs])
+        noise_sds = np.repeat(noise.reshape(rounds, groups, -1), each, axis=0)[:samples]
         chunk = max(100, _CHUNK // (groups * count * samples))
-        for draws in free_run(ssm, particles, inputs, clocks, stride=stride, chunk=chunk, keys=keys):
+        stacked = jnp.stack([run[2] for run in runs])
+        for draws in free_run(ssm, particles, inputs, clocks, stride=stride, chunk=chunk, keys=stacked):
             for g, k in itertools.product(range(groups), range(count)):
                 rows = draws.rows[draws.rows < len(sequences[k])]
                 if len(rows):
-                    parts = [part[g, k, :, : len(rows)] for part in draws.parts]
-                    outputs = np.sum(parts, axis=0)
-                    noise = noise_sds[g] * rngs[g][k].standard_normal(outputs.shape)
-                    yield Piece(k, np.array(model.groups[g]), noise_sds[g], rows, parts, outputs, outputs + noise)
+                    parts = [np.concatenate(part[g::groups, k, :, : len(rows)])[:samples] for part in draws.parts]
+                    yield _piece(model, k, g, rows, parts, noise_sds[:, None, g], rngs[g][k])
+
+
+def _piece(
+    model: FittedModel,
+    sequence: int,
+    group: int,
+    rows: np.ndarray,
+    parts: list[np.ndarray],
+    noise_sd: np.ndarray,
+    rng: np.random.Generator,
+) -> Piece:
+    """Samples of the sum of all components, calibrated: deviations from their mean are multiplied by τ."""
+    columns = np.array(model.groups[group])
+    outputs, temperature = np.sum(parts, axis=0), model.calibration[columns]
+    if np.any(temperature != 1):
+        mean = outputs.mean(axis=0)
+        outputs, noise_sd = mean + (temperature * (outputs - mean)).astype(outputs.dtype), temperature * noise_sd
+    return Piece(
+        sequence, columns, noise_sd, rows, parts, outputs, outputs + noise_sd * rng.standard_normal(outputs.shape)
+    )
+
+
+def _key(seed: int, number: int, group: int) -> Key:
+    """The key of one model of the ensemble."""
+    key = jax.random.fold_in(jax.random.key(seed), group)
+    return key if number == 0 else jax.random.fold_in(key, 1000 + number)
 
 
 def _stack(trees: SequenceOf):
@@ -155,10 +200,16 @@ def _stack(trees: SequenceOf):
 
 
 def _start(
-    model: FittedModel, group: int, inputs: np.ndarray, warmup: Sequence | None, samples: int, key: Key
+    model: FittedModel,
+    ssm: SSM[Component],
+    group: int,
+    inputs: np.ndarray,
+    warmup: Sequence | None,
+    samples: int,
+    key: Key,
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
-    ssm, columns = model.models[group], np.array(model.groups[group])
+    columns = np.array(model.groups[group])
     dtype, head = jnp.dtype(model.options.precision), head_rows(model.options)
     if warmup is None:
         seen = np.resize(inputs[:head], (head, inputs.shape[1]))

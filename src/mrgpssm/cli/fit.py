@@ -17,7 +17,7 @@ Number = float | None
 def fit(
     config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.")] = None,
     data: Annotated[list[str] | None, typer.Option(help="A file, folder or pattern; repeat for more.")] = None,
-    validation: Annotated[list[str] | None, typer.Option(help="Files that are only scored.")] = None,
+    validation: Annotated[list[str] | None, typer.Option(help="Files to calibrate the bands on; scored, too.")] = None,
     inputs: Annotated[Text, typer.Option(help="Input columns, separated by commas.")] = None,
     outputs: Annotated[Text, typer.Option(help="Output columns, separated by commas.")] = None,
     time: Annotated[Text, typer.Option(help="The time column.")] = None,
@@ -37,11 +37,15 @@ def fit(
     learning_rate: Annotated[Number, typer.Option(help="Step size of the optimiser.")] = None,
     anneal: Annotated[Number, typer.Option(help="Last factor on the learning rate.")] = None,
     restarts: Annotated[Whole, typer.Option(help="Random starts; the best bound is kept.")] = None,
+    ensemble: Annotated[Whole, typer.Option(help="How many of the restarts are kept, as a mixture.")] = None,
     preset: Annotated[Text, typer.Option(help="stable or paper.")] = None,
     precision: Annotated[Text, typer.Option(help="float32 or float64.")] = None,
     window_start: Annotated[Text, typer.Option(help="cache, initial or recognition.")] = None,
     order: Annotated[Text, typer.Option(help="fast-first or given.")] = None,
     joint: Annotated[bool | None, typer.Option("--joint/--separate", help="One model for all outputs.")] = None,
+    calibrate: Annotated[
+        bool | None, typer.Option("--calibrate/--no-calibrate", help="Adjust the bands on the validation files.")
+    ] = None,
     seed: Annotated[Whole, typer.Option(help="Seed of everything random.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate memory and time; train nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
@@ -55,8 +59,8 @@ def fit(
         "model": {"resolutions": _whole_numbers(resolutions), "latent_dim": latent_dim, "inducing": inducing,
                   "samples": samples, "windows": windows, "window": window, "buffer": buffer, "cycles": cycles,
                   "steps": steps, "learning_rate": learning_rate, "anneal": anneal, "restarts": restarts,
-                  "preset": preset, "precision": precision, "window_start": window_start, "order": order,
-                  "joint": joint, "seed": seed},
+                  "ensemble": ensemble, "preset": preset, "precision": precision, "window_start": window_start,
+                  "order": order, "joint": joint, "calibrate": calibrate, "seed": seed},
     }  # fmt: skip
     tables = {} if config is None else read_config(config)
     for section, flags in given.items():
@@ -98,15 +102,28 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
     model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
     result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": model.bounds_.tolist()}
-    if model.validation_scores_ is not None:
+    if model.validation_scores_ is not None and model.uncalibrated_scores_ is not None:
         result["validation"] = scores_json(model.validation_scores_)
+        result["before_calibration"] = scores_json(model.uncalibrated_scores_)
         write_json(run.metrics, result)
     if as_json:
         print_json(result)
         return
     if model.validation_scores_ is not None:
         print_scores("Free run over the validation files", model.validation_scores_)
+        if options.calibrate:
+            typer.echo(_calibrated(model))
     typer.echo(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
+
+
+def _calibrated(model) -> str:
+    """What calibration did to the bands of every output."""
+    before, after = (scores["coverage_90"] for scores in (model.uncalibrated_scores_, model.validation_scores_))
+    changes = (
+        f"{name}: width x {factor:.2f}, 90 % bands cover {100 * before[name]:.0f} -> {100 * after[name]:.0f} %"
+        for name, factor in zip(after.index, model.fitted_.calibration, strict=True)
+    )
+    return f"Bands calibrated on these files. {'; '.join(changes)}."
 
 
 def _prepare(config: RunConfig):

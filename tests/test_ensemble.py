@@ -1,0 +1,91 @@
+"""Several restarts as one mixture, and bands whose width was adjusted on held-out recordings."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from recordings import recording
+
+from mrgpssm import MRGPSSM, ConfigError, metrics
+from mrgpssm.modelfile import model_bytes
+
+pytestmark = pytest.mark.once
+SMALL: dict[str, Any] = {
+    "resolutions": (3, 1), "inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 10,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MRGPSSM:
+    data = [recording(0), recording(1)]
+    return MRGPSSM(**SMALL, restarts=3, ensemble=2).fit(data, validation=recording(4), progress=False)
+
+
+def test_the_best_restarts_are_kept_in_the_order_of_their_bounds(fitted):
+    assert len(fitted.fitted_.ensemble) == 2
+    assert fitted.models_[0][1] is fitted.fitted_.ensemble[0][0]
+    one, other = (np.asarray(r[0].raw_observation_noise) for r in fitted.fitted_.ensemble)
+    assert not np.array_equal(one, other)
+
+
+def test_a_mixture_holds_the_samples_of_its_models(fitted):
+    plain = replace(fitted.fitted_, calibration=np.ones(2))
+    inputs = recording(2).inputs
+
+    def samples(ensemble, count):
+        model = MRGPSSM(**SMALL)
+        model.fitted_ = replace(plain, ensemble=ensemble)
+        return model.simulate(inputs, samples=count, keep_samples=True)
+
+    best, both = samples(plain.ensemble[:1], 5), samples(plain.ensemble, 10)
+    second = samples(plain.ensemble[::-1], 10)
+    assert best.samples is not None
+    assert both.samples is not None
+    assert second.samples is not None
+    np.testing.assert_array_equal(both.samples[:5], best.samples)
+    assert not np.allclose(both.samples[5:], both.samples[:5])
+    np.testing.assert_allclose(both.mean, both.samples.mean(0), rtol=1e-5)
+    noise = np.mean([[float(ssm.observation_variance()[0]) for ssm in models] for models in plain.ensemble], axis=0)
+    np.testing.assert_allclose(both.std**2, both.samples.var(0) + noise * plain.scaling.output_sd**2, rtol=1e-4)
+    odd = samples(plain.ensemble, 7)
+    assert odd.samples is not None
+    assert odd.samples.shape[0] == 7
+
+
+@pytest.mark.parametrize("truth", [0.5, 1.0, 3.0])
+def test_the_best_temperature_is_the_ratio_of_the_deviations_where_all_is_normal(truth):
+    rng = np.random.default_rng(0)
+    centre = rng.standard_normal((4000, 2))
+    draws = centre + rng.standard_normal((200, 4000, 2))
+    measured = centre + truth * rng.standard_normal((4000, 2))
+    measured[::7, 0] = np.nan
+    np.testing.assert_allclose(metrics.best_temperature(measured, draws), truth, rtol=0.06)
+
+
+def test_calibration_widens_the_bands_alone_and_lowers_the_crps_on_what_it_saw(fitted):
+    before, after = fitted.uncalibrated_scores_, fitted.validation_scores_
+    assert (after["crps"] <= before["crps"] * 1.001).all()
+    np.testing.assert_allclose(after["rmse"], before["rmse"], rtol=1e-6)
+    factor = fitted.fitted_.calibration
+    assert (factor != 1).any()
+    inputs, plain = recording(2).inputs, MRGPSSM(**SMALL)
+    plain.fitted_ = replace(fitted.fitted_, calibration=np.ones(2))
+    np.testing.assert_allclose(fitted.simulate(inputs).std, factor * plain.simulate(inputs).std, rtol=1e-5)
+
+
+def test_without_validation_or_when_asked_nothing_is_adjusted_and_files_say_so(fitted):
+    data = [recording(0), recording(1)]
+    plain = MRGPSSM(**SMALL).fit(data, progress=False)
+    asked = MRGPSSM(**SMALL, calibrate=False).fit(data, validation=recording(4), progress=False)
+    assert (plain.fitted_.calibration == 1).all()
+    assert (asked.fitted_.calibration == 1).all()
+    assert plain.validation_scores_ is None
+    fitted.score(replace(recording(2), outputs=recording(2).outputs[::-1]))
+    again = MRGPSSM(**SMALL, restarts=3, ensemble=2).fit(data, validation=recording(4), progress=False)
+    assert model_bytes(again.fitted_) == model_bytes(fitted.fitted_)  # what it is tested on leaves no trace
+
+
+def test_an_ensemble_is_no_larger_than_the_restarts():
+    with pytest.raises(ConfigError, match=r"at most restarts = 2; got 3\."):
+        MRGPSSM(restarts=2, ensemble=3).fit(recording(0))
