@@ -185,7 +185,7 @@ def known_model(seed=0) -> MRGPSSM:
     scaling = Scaling(np.zeros(1), np.ones(1), np.full(1, 7.0), np.full(1, 3.0))
     none = np.zeros((1, 1))
     model.fitted_ = FittedModel(
-        check_options(model.get_params()), (ssm,), scaling, ("u1",), ("y1",), {}, 1.0, none, none
+        check_options(model.get_params()), ((ssm,),), scaling, ("u1",), ("y1",), {}, 1.0, none, none, np.ones(1)
     )
     return model
 

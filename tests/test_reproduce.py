@@ -57,9 +57,9 @@ def fold_1(problem, trained):
     model, first = MRGPSSM(**TINY, seed=1), training[0]
     model.fitted_ = FittedModel(
         options=make_options(TINY | {"seed": 1}),
-        models=tuple(jax.tree.map(lambda x, m=m: x[m], in_units(fitted.state.ssm, (2,))) for m in (2, 3)),
+        ensemble=(tuple(jax.tree.map(lambda x, m=m: x[m], in_units(fitted.state.ssm, (2,))) for m in (2, 3)),),
         scaling=Scaling.fit(training), input_names=first.input_names, output_names=first.output_names, units={},
-        dt=first.dt, bounds=fitted.bounds[2:, None], skipped=np.zeros((2, 1), int),
+        dt=first.dt, bounds=fitted.bounds[2:, None], skipped=np.zeros((2, 1), int), calibration=np.ones(2),
     )  # fmt: skip
     return model
 
