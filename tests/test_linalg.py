@@ -40,3 +40,31 @@ def test_the_factors_are_factors():
     np.testing.assert_allclose(root @ root.T, K + jitter * np.eye(20, dtype=np.float32), atol=2e-6)
     np.testing.assert_allclose(inverse @ root, np.eye(20), atol=2e-5)
     assert np.all(np.triu(np.asarray(inverse), 1) == 0)
+
+
+@pytest.mark.float64
+def test_without_the_kernel_the_factors_are_the_same(monkeypatch):
+    with_kernel = factors(matrix(30))
+    monkeypatch.setattr("mrgpssm.native.ready", lambda: False)
+    for a, b in zip(with_kernel, factors(matrix(30)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan(monkeypatch):
+    indefinite = jnp.asarray([[1.0, 1.0 + 3e-4], [1.0 + 3e-4, 1.0]])
+    hopeless = jnp.asarray([[1.0, jnp.nan], [jnp.nan, 1.0]])
+    for _ in range(2):
+        made = jax.vmap(factors)(jnp.stack([indefinite, hopeless]))
+        assert float(made.jitter[0]) == pytest.approx(1e-3)
+        np.testing.assert_allclose(made.root[0] @ made.inverse[0], np.eye(2), atol=1e-4)
+        assert np.isnan(np.asarray(made.root[1])).all() or np.isnan(np.asarray(made.inverse[1])).any()
+        monkeypatch.setattr("mrgpssm.native.ready", lambda: False)
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 9])
+def test_small_systems_are_solved_as_large_ones_are(size):
+    rng = np.random.default_rng(size)
+    factor = np.tril(rng.standard_normal((size, size))) + 3 * np.eye(size)
+    rhs = rng.standard_normal((size, 4))
+    ours = solve_lower(jnp.asarray(factor), jnp.asarray(rhs))
+    np.testing.assert_allclose(ours, np.linalg.solve(factor, rhs), rtol=1e-4, atol=1e-5)

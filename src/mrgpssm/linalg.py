@@ -9,9 +9,10 @@ from jax.scipy.linalg import solve_triangular
 
 from mrgpssm import native
 from mrgpssm._types import Array, Bool, Float, Scalar
-from mrgpssm.native import gpu_factor
+from mrgpssm.native import cpu, gpu_factor
 
 _MAX_JITTER = 1e-1
+_SMALL = 8
 _product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
@@ -58,7 +59,7 @@ class Factors(NamedTuple):
 
 @jax.custom_vjp
 def factors(matrix: Float[Array, "m m"]) -> Factors:
-    """Both factors of a correlation matrix that whitening needs, by `jittered_cholesky`, or by one kernel on a GPU.
+    """Both factors of a correlation matrix that whitening needs, with the jitter rule of `jittered_cholesky`.
 
     With the inverse W = L⁻¹ at hand, the reverse pass is a few products (Murray, 2016): for cotangents L̄ and W̄,
 
@@ -66,12 +67,44 @@ def factors(matrix: Float[Array, "m m"]) -> Factors:
 
     where Φ takes the lower triangle and halves its diagonal.
     """
-    size, dtype = matrix.shape[0], str(matrix.dtype)
-    if native.platform() == "gpu" and native.ready() and gpu_factor.usable(size, dtype):
-        bounds = jnp.asarray([base_jitter(matrix.dtype), _MAX_JITTER], matrix.dtype)
+    bounds = jnp.asarray([base_jitter(matrix.dtype), _MAX_JITTER], matrix.dtype)
+    where, ready = native.platform(), native.ready()
+    if where == "cpu":
+        return Factors(*(cpu.factor(matrix, bounds) if ready else _by_rows(matrix)))
+    if where == "gpu" and ready and gpu_factor.usable(matrix.shape[0], str(matrix.dtype)):
         return Factors(*gpu_factor.factor(matrix, bounds))
     root, jitter = jittered_cholesky(matrix)
-    return Factors(root, solve_lower(root, jnp.eye(size, dtype=matrix.dtype)), jitter)
+    return Factors(root, solve_lower(root, jnp.eye(matrix.shape[0], dtype=matrix.dtype)), jitter)
+
+
+def _by_rows(matrix: Float[Array, "m m"]) -> Factors:
+    """`factors` without the library's Cholesky, which on few cores can wait for itself forever (see `factor.cc`)."""
+    eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+
+    def fails(jitter: Scalar) -> Bool[Array, ""]:
+        return ~jnp.all(jnp.isfinite(_cholesky(matrix + jitter * eye))) & (jitter < _MAX_JITTER / 2)
+
+    start = jnp.asarray(base_jitter(matrix.dtype), matrix.dtype)
+    jitter = jax.lax.while_loop(fails, lambda jitter: 10 * jitter, start)
+    root = _cholesky(matrix + jitter * eye)
+
+    def row(i, inverse):
+        return inverse.at[i].set((eye[i] - _product(root[i], inverse)) / root[i, i])
+
+    return Factors(root, jax.lax.fori_loop(0, matrix.shape[0], row, jnp.zeros_like(matrix)), jitter)
+
+
+def _cholesky(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """Column by column; what has no factor becomes NaN."""
+    places = jnp.arange(matrix.shape[0])
+
+    def column(j, rest):
+        below = jnp.where(places >= j, rest[:, j] / jnp.sqrt(rest[j, j]), 0.0)
+        later = places > j
+        update = jnp.where(later[:, None] & later[None, :], below[:, None] * below[None, :], 0.0)
+        return (rest - update).at[:, j].set(below)
+
+    return jnp.tril(jax.lax.fori_loop(0, matrix.shape[0], column, matrix))
 
 
 def _factors_forward(matrix):
@@ -91,8 +124,17 @@ factors.defvjp(_factors_forward, _factors_backward)
 
 
 def solve_lower(factor: Float[Array, "m m"], rhs: Float[Array, "m n"]) -> Float[Array, "m n"]:
-    """`factor^-1 rhs` for a lower-triangular factor."""
-    return solve_triangular(factor, rhs, lower=True)
+    """`factor^-1 rhs` for a lower-triangular factor.
+
+    A small one is written out row by row, for the same reason as `_by_rows`: no library call that waits for threads.
+    """
+    size = factor.shape[0]
+    if size > _SMALL:
+        return solve_triangular(factor, rhs, lower=True)
+    rows: list[Float[Array, " n"]] = []
+    for i in range(size):
+        rows.append((rhs[i] - sum((factor[i, k] * rows[k] for k in range(i)), jnp.zeros_like(rhs[i]))) / factor[i, i])
+    return jnp.stack(rows)
 
 
 def whitened_kl(mean: Float[Array, " m"], factor: Float[Array, "m m"]) -> Scalar:

@@ -6,7 +6,7 @@ An optimiser moves freely in the raw space; every raw value, however large, is a
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float
+from mrgpssm._types import Array, Float, Scalar
 from mrgpssm.linalg import solve_lower
 
 _FLOOR = 1e-6
@@ -42,11 +42,20 @@ def contraction(raw: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """A matrix W with spectral norm below 1, for any raw matrix G.
 
     W = G L⁻ᵀ with L Lᵀ = I + GᵀG. Then W Wᵀ = G (I + GᵀG)⁻¹ Gᵀ, so a singular value s of G becomes
-    s / sqrt(1 + s²). No eigenvalue problem is solved, so gradients stay finite where singular values meet.
+    s / sqrt(1 + s²). No eigenvalue problem is solved, so gradients stay finite where singular values meet. L and the
+    columns of W are written out, row by row: d is small, and one fused program beats calls into a library.
     """
     G = jnp.clip(raw, -_RAW_LIMIT, _RAW_LIMIT)
-    L = jnp.linalg.cholesky(jnp.eye(G.shape[0], dtype=G.dtype) + G.T @ G)
-    return solve_lower(L, G.T).T
+    d = G.shape[0]
+    S = jnp.eye(d, dtype=G.dtype) + G.T @ G
+    L: dict[tuple[int, int], Scalar] = {}
+    columns: list[Float[Array, " d"]] = []
+    for i in range(d):
+        for j in range(i + 1):
+            rest = S[i, j] - sum(L[i, k] * L[j, k] for k in range(j))
+            L[i, j] = jnp.sqrt(rest) if i == j else rest / L[j, j]
+        columns.append((G[:, i] - sum(L[i, k] * columns[k] for k in range(i))) / L[i, i])
+    return jnp.stack(columns, axis=1)
 
 
 def contraction_inverse(W: Float[Array, "d d"]) -> Float[Array, "d d"]:

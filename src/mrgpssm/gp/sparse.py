@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from mrgpssm._types import Array, Float, Scalar
 from mrgpssm.gp.kernels import AbstractKernel
-from mrgpssm.linalg import factors, solve_lower, whitened_kl
+from mrgpssm.linalg import factors, whitened_kl
 from mrgpssm.params import lower_triangular
 
 # Σ(z) is a small difference of large numbers: TF32, a GPU's default for float32 products, would leave nothing of it.
@@ -34,8 +34,8 @@ class AbstractInducingPosterior(eqx.Module):
     raw_factor: eqx.AbstractVar[Float[Array, "d m m"]]
 
     @abc.abstractmethod
-    def whitened(self, root: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
-        """Mean and lower factor of q(v), v = L⁻¹ f_M, where `root` is L."""
+    def whitened(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
+        """Mean and lower factor of q(v), v = L⁻¹ f_M, where `inverse` is L⁻¹."""
 
 
 class WhitenedPosterior(AbstractInducingPosterior):
@@ -44,8 +44,8 @@ class WhitenedPosterior(AbstractInducingPosterior):
     mean: Float[Array, "d m"]
     raw_factor: Float[Array, "d m m"]
 
-    def whitened(self, root: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
-        del root
+    def whitened(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
+        del inverse
         return self.mean, lower_triangular(self.raw_factor)
 
 
@@ -55,9 +55,9 @@ class CentredPosterior(AbstractInducingPosterior):
     mean: Float[Array, "d m"]
     raw_factor: Float[Array, "d m m"]
 
-    def whitened(self, root: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
-        mean = jax.vmap(solve_lower)(root, self.mean[:, :, None])[:, :, 0]
-        return mean, jax.vmap(solve_lower)(root, lower_triangular(self.raw_factor))
+    def whitened(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
+        factor = einsum("dij,djk->dik", inverse, lower_triangular(self.raw_factor))
+        return einsum("dij,dj->di", inverse, self.mean), factor
 
 
 class Features(NamedTuple):
@@ -150,7 +150,7 @@ class SparseGP(eqx.Module):
         unit_root, unit_whitener, jitter = jax.vmap(factorise)(self.inducing)
         amplitude = self.kernel.amplitude
         root = amplitude * unit_root
-        mean, factor = self.posterior.whitened(root)
+        mean, factor = self.posterior.whitened(unit_whitener / amplitude)
         return Conditional(
             kernel=self.kernel,
             inducing=self.inducing,

@@ -1,4 +1,4 @@
-"""The rollout kernel for CPUs: `rollout.cc` through XLA's foreign-function interface."""
+"""The kernels for CPUs: `rollout.cc` and `factor.cc` through XLA's foreign-function interface."""
 
 import ctypes
 from pathlib import Path
@@ -7,19 +7,26 @@ import jax
 
 from mrgpssm.native.build import shared_library
 
-SOURCE = Path(__file__).with_name("rollout.cc")
-PASSES, TYPES = ("forward", "backward"), ("float32", "float64")
+KERNELS = {"rollout.cc": ("forward", "backward"), "factor.cc": ("factor",)}
+TYPES = ("float32", "float64")
 
 
 def register() -> None:
-    """Build and load the kernel, and tell XLA about it."""
-    library = ctypes.CDLL(str(shared_library(SOURCE)))
-    for direction in PASSES:
-        for dtype in TYPES:
-            handler = jax.ffi.pycapsule(getattr(library, target(direction, dtype)))
-            jax.ffi.register_ffi_target(target(direction, dtype), handler, platform="cpu")
+    """Build and load the kernels, and tell XLA about them."""
+    for source, names in KERNELS.items():
+        library = ctypes.CDLL(str(shared_library(Path(__file__).with_name(source))))
+        for name in (target(name, dtype) for name in names for dtype in TYPES):
+            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
 
 
-def target(direction: str, dtype: str) -> str:
-    """The name under which XLA knows a pass."""
-    return f"mrgpssm_{direction}_{dtype}"
+def target(kernel: str, dtype: str) -> str:
+    """The name under which XLA knows a kernel."""
+    return f"mrgpssm_{kernel}_{dtype}"
+
+
+def factor(matrix: jax.Array, bounds: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """L, L⁻¹ and the jitter between `bounds` that L needed."""
+    square, number = jax.ShapeDtypeStruct(matrix.shape, matrix.dtype), jax.ShapeDtypeStruct((), matrix.dtype)
+    name = target("factor", str(matrix.dtype))
+    call = jax.ffi.ffi_call(name, (square, square, number), vmap_method="broadcast_all")
+    return tuple(call(matrix, bounds))  # pyright: ignore[reportReturnType]
