@@ -24,8 +24,10 @@ FLOAT32_RATE = {"NVIDIA H200": 67e12}  # the vendor's figure for plain float32, 
 
 
 def operations(size: Size) -> float:
-    """Additions and multiplications of one gradient step in products with the whitener's triangle: one in the forward
-    pass, three in the reverse pass."""
+    """Additions and multiplications of one gradient step in products with the whitener's triangle.
+
+    One product in the forward pass, three in the reverse pass.
+    """
     states = size.members * size.windows * size.samples * size.steps * size.latent
     return 4 * 2 * states * size.inducing * (size.inducing + 1) / 2
 

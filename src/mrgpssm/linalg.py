@@ -1,5 +1,6 @@
 """The one jittered Cholesky, triangular solves and Gaussian divergences."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ def base_jitter(dtype: jnp.dtype) -> float:
     return 1e-8 if jnp.finfo(dtype).bits >= 64 else 1e-5
 
 
-def jittered_cholesky(matrix: Float[Array, "m m"]) -> JitteredCholesky:
+def jittered_cholesky(matrix: Float[Array, "m m"], cholesky: Callable = jnp.linalg.cholesky) -> JitteredCholesky:
     """Lower factor of a correlation matrix plus the smallest of ε, 10 ε, 100 ε, ... that makes it finite.
 
     The search for the jitter carries no gradient; the factor does. A matrix that has no factor even at
@@ -41,12 +42,12 @@ def jittered_cholesky(matrix: Float[Array, "m m"]) -> JitteredCholesky:
     fixed = jax.lax.stop_gradient(matrix)
 
     def fails(jitter: Scalar) -> Bool[Array, ""]:
-        factor = jnp.linalg.cholesky(fixed + jitter * eye)
+        factor = cholesky(fixed + jitter * eye)
         return ~jnp.all(jnp.isfinite(factor)) & (jitter < _MAX_JITTER / 2)
 
     start = jnp.asarray(base_jitter(matrix.dtype), matrix.dtype)
     jitter = jax.lax.while_loop(fails, lambda jitter: 10 * jitter, start)
-    return JitteredCholesky(jnp.linalg.cholesky(matrix + jitter * eye), jitter)
+    return JitteredCholesky(cholesky(matrix + jitter * eye), jitter)
 
 
 class Factors(NamedTuple):
@@ -79,14 +80,8 @@ def factors(matrix: Float[Array, "m m"]) -> Factors:
 
 def _by_rows(matrix: Float[Array, "m m"]) -> Factors:
     """`factors` without the library's Cholesky, which on few cores can wait for itself forever (see `factor.cc`)."""
+    root, jitter = jittered_cholesky(matrix, _cholesky)
     eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
-
-    def fails(jitter: Scalar) -> Bool[Array, ""]:
-        return ~jnp.all(jnp.isfinite(_cholesky(matrix + jitter * eye))) & (jitter < _MAX_JITTER / 2)
-
-    start = jnp.asarray(base_jitter(matrix.dtype), matrix.dtype)
-    jitter = jax.lax.while_loop(fails, lambda jitter: 10 * jitter, start)
-    root = _cholesky(matrix + jitter * eye)
 
     def row(i, inverse):
         return inverse.at[i].set((eye[i] - _product(root[i], inverse)) / root[i, i])

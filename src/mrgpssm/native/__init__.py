@@ -1,4 +1,4 @@
-"""Optional native kernels for rollouts, built once from the sources beside this file if there is a compiler.
+"""Optional native kernels for rollouts and factors, built once from the sources here if there is a compiler.
 
 The pure JAX path is their referee and works everywhere. `MRGPSSM_NATIVE=0` turns the kernels off.
 """
