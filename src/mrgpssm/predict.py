@@ -21,7 +21,7 @@ from mrgpssm.modelfile import FittedModel
 from mrgpssm.precision import floating_point
 from mrgpssm.simulate import Particles, assimilate, free_run, start_particles
 
-_CHUNK = 1_000_000  # samples of one component at a time, over models, sequences and rows
+_CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
 _CALIBRATION_ROWS, _CALIBRATION_SAMPLES = 5_000, 100
 
 
