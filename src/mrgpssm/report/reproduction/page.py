@@ -22,6 +22,9 @@ paper's own numbers, from the tables named under each title.
 _SMOKE = """
 **These are smoke runs on synthetic data with a handful of steps: they show that the parts work, and nothing else.**
 """
+_SHARED = """Several pieces ran side by side on one device where their milliseconds per step are above those of their likes:
+read these seconds as upper bounds. Times that are compared (the pieces "timing" and "cost") were measured in one
+process of their own, "cost" on CPU cores."""
 _RUN = """## How to run it
 ```
 mrgpssm reproduce all --scale smoke                               # embedded data, minutes on two cores
@@ -63,7 +66,7 @@ def page(results: Results, figures: tuple[str, ...]) -> str:
         drawn = [f"![{name}]({IMAGES}/{name}.png)" for name in _FIGURES[what] if name in figures]
         title = f"## {results.experiment(what).title}\nPaper: {paper.LABELS[what]}. Config: `configs/{what}.toml`."
         parts.append("\n\n".join([title, *write(results), *drawn]))
-    parts += [_RUN, "## Cost\n" + _costs(results)]
+    parts += [_RUN, f"## Cost\n{_SHARED}\n\n{_costs(results)}"]
     return "\n\n".join(part.strip() for part in parts)
 
 
