@@ -22,9 +22,9 @@ paper's own numbers, from the tables named under each title.
 _SMOKE = """
 **These are smoke runs on synthetic data with a handful of steps: they show that the parts work, and nothing else.**
 """
-_SHARED = """Several pieces ran side by side on one device where their milliseconds per step are above those of their likes:
-read these seconds as upper bounds. Times that are compared (the pieces "timing" and "cost") were measured in one
-process of their own, "cost" on CPU cores."""
+_SHARED = """Pieces whose milliseconds per step are above those of their likes shared the device with others: read their
+seconds as upper bounds. Times that are compared (the pieces "timing" and "cost") were measured in a process of their
+own, "cost" on CPU cores."""
 _RUN = """## How to run it
 ```
 mrgpssm reproduce all --scale smoke                               # embedded data, minutes on two cores
