@@ -69,6 +69,15 @@ def four_outputs(*, seed: int, length: int, names: tuple[str, ...], noise: float
     return Sequence(inputs, outputs, DT, None, ("u1", "u2"), names, {}, f"synthetic recording {seed}")
 
 
+def engine_like(*, seed: int, length: int) -> Sequence:
+    """A made-up engine in everyday units: NOx follows speed and load within a second, Temp within a minute."""
+    s = four_outputs(seed=seed, length=length, names=("PN", "HC", "NOx", "Temp"))
+    inputs = np.array([2400.0, 50.0]) + np.array([900.0, 25.0]) * s.inputs
+    outputs = np.array([400.0, 600.0]) + np.array([120.0, 40.0]) * s.outputs[:, 2:]
+    units = {"speed": "1/min", "load": "%", "NOx": "ppm", "Temp": "K"}
+    return Sequence(inputs, outputs, DT, None, ("speed", "load"), ("NOx", "Temp"), units, f"engine-like {seed}")
+
+
 def _excitation(rng: np.random.Generator, length: int) -> np.ndarray:
     """Steps of random height that last 0.3 to 6 s, on levels that last 10 to 80 s, slightly smoothed."""
     signal, level = np.empty(length), 0.0
