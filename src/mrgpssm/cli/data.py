@@ -64,7 +64,10 @@ def example_files(
     rows: Annotated[int, typer.Option(min=100, help="Rows of each file, 0.1 s apart.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the recordings.")] = 0,
 ) -> None:
-    """Write five CSV recordings of a made-up engine to try things on: three to train, one to validate, one to test."""
+    """Write five CSV recordings of a made-up engine to try things on: three to train, one to validate, one to test.
+
+    Columns are t (seconds), the inputs speed, load, lambda and ignition, and the outputs NOx and Temp.
+    """
     import numpy as np
     import pandas as pd
 
@@ -80,4 +83,4 @@ def example_files(
         values = np.column_stack([s.dt * s.clock(), s.inputs, s.outputs])
         table = pd.DataFrame(values, columns=["t", *s.input_names, *s.output_names])
         write_atomic(folder / name, table.to_csv(index=False, float_format="%.6g").encode())
-    typer.echo(f"Wrote {', '.join(names)} to {folder}: time t in s, inputs speed and load, outputs NOx and Temp.")
+    typer.echo(f"Wrote {', '.join(names)} to {folder}.")

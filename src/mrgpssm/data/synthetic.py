@@ -70,12 +70,18 @@ def four_outputs(*, seed: int, length: int, names: tuple[str, ...], noise: float
 
 
 def engine_like(*, seed: int, length: int) -> Sequence:
-    """A made-up engine in everyday units: NOx follows speed and load within a second, Temp within a minute."""
+    """A made-up engine in everyday units: NOx follows speed and load within a second, Temp within a minute.
+
+    Two more inputs, lambda and ignition, are recorded but change nothing.
+    """
     s = four_outputs(seed=seed, length=length, names=("PN", "HC", "NOx", "Temp"))
-    inputs = np.array([2400.0, 50.0]) + np.array([900.0, 25.0]) * s.inputs
-    outputs = np.array([400.0, 600.0]) + np.array([120.0, 40.0]) * s.outputs[:, 2:]
-    units = {"speed": "1/min", "load": "%", "NOx": "ppm", "Temp": "K"}
-    return Sequence(inputs, outputs, DT, None, ("speed", "load"), ("NOx", "Temp"), units, f"engine-like {seed}")
+    rng = np.random.default_rng([seed, len(SETS) + 1])
+    idle = np.stack([_excitation(rng, length) for _ in range(2)], axis=1)
+    inputs = np.array([2400, 50, 1, 10]) + np.array([900, 25, 0.05, 8]) * np.hstack([s.inputs, idle])
+    outputs = np.array([400, 600]) + np.array([120, 40]) * s.outputs[:, 2:]
+    names = ("speed", "load", "lambda", "ignition"), ("NOx", "Temp")
+    units = {"speed": "1/min", "load": "%", "ignition": "deg", "NOx": "ppm", "Temp": "K"}
+    return Sequence(inputs, outputs, DT, None, *names, units, f"engine-like {seed}")
 
 
 def _excitation(rng: np.random.Generator, length: int) -> np.ndarray:
