@@ -4,7 +4,8 @@ A fence says what its block is. `python` runs, in one namespace for the whole pa
 run in this process. `toml` with a title is written to the file of that name. `text` is a formula or a shape and does
 not run, but with the title "Output" it is what the block before it prints: `...` there stands for anything, and numbers
 may differ by a fifth, since training ends elsewhere on another machine. A block whose first line is
-`# not run in the tests: REASON` does not run. There is no other kind of block.
+`# not run in the tests: REASON` does not run. There is no other kind of block. A page that says that it goes on in the
+folder of another one finds there what that one left.
 """
 
 import contextlib
@@ -84,7 +85,7 @@ def _run(block: Block, names: dict[str, object]) -> None:
         exec(compile("\n" * block.line + block.body, block.page, "exec"), names)
         return
     for command in _commands(block):
-        with contextlib.redirect_stderr(io.StringIO()) as err, mock.patch.dict(os.environ):
+        with contextlib.redirect_stderr(io.StringIO()) as err:
             code = _call(command)
         assert code == 0, f"{block.place}: {shlex.join(command)} stops with {code}: {err.getvalue()}"
 
@@ -105,7 +106,8 @@ def _expanded(text: str) -> list[str]:
 
 
 def _call(arguments: list[str]) -> int:
-    with mock.patch.object(sys, "argv", ["mrgpssm", *arguments]):
+    words = mock.patch.object(sys, "argv", ["mrgpssm", *arguments])
+    with words, mock.patch.dict(os.environ), mock.patch("webbrowser.open"):
         try:
             main()
         except SystemExit as stopped:

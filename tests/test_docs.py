@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from functools import reduce
@@ -14,10 +15,12 @@ from pages import ROOT, alike, blocks, run_page
 
 from mrgpssm.data.datasets import measurement_file
 from mrgpssm.data.engine import fixed_splits
-from mrgpssm.data.synthetic import four_outputs
+from mrgpssm.data.synthetic import engine_like
 
 pytestmark = pytest.mark.once
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+OWN_DATA = ROOT / "docs" / "own-data.md"
+GOES_ON = "goes on in the folder of [Use your own data](own-data.md)"
 GENERATED = ("performance.md", "reproduction.md")  # written from records by commands that take hours
 RUNNING = [p for p in PAGES if p.name not in GENERATED and blocks(p)]
 
@@ -27,24 +30,40 @@ def engine_folder(root: Path) -> None:
     split = fixed_splits()[0]
     folder = root / "engine" / "bosch-engine" / "gengine2"
     folder.mkdir(parents=True)
-    for number in (*split.train, *split.test):
-        s = four_outputs(seed=number, length=1000, names=("PN", "HC", "NOx", "Temp"))
-        more = np.cumsum(np.random.default_rng(number).standard_normal((len(s), 2)), axis=0) / 30
-        columns = np.column_stack([s.inputs, more, s.outputs, s.outputs[:, -1]])
+    for number in (*split.train[:4], *split.test[:1]):
+        s = engine_like(seed=number, length=2000)
+        standard = (np.hstack([s.inputs, s.outputs]) - [2400, 50, 1, 10, 400, 600]) / [900, 25, 0.05, 8, 120, 40]
+        columns = standard[:, [0, 1, 2, 3, 4, 5, 4, 5, 5]]  # four inputs, then PN, HC, NOx, Temp, TempCat
         np.savetxt(folder / measurement_file(number), columns, delimiter=",", fmt="%.6g")
 
 
+@pytest.fixture(scope="module")
+def own_data(tmp_path_factory):
+    """The folder that the page on one's own data leaves; other pages go on in it."""
+    folder = tmp_path_factory.mktemp("own-data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run_page(blocks(OWN_DATA))
+    return folder
+
+
 @pytest.mark.parametrize("path", RUNNING, ids=[p.name for p in RUNNING])
-def test_every_block_of_a_page_runs(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_every_block_of_a_page_runs(path, own_data, tmp_path, monkeypatch):
+    folder = tmp_path / "here"
     monkeypatch.delenv("MRGPSSM_DATA", raising=False)
-    if path.name == "engine.md":
-        engine_folder(tmp_path)
     page = blocks(path)
     for block in page:
         assert block.language in ("python", "sh", "text", "toml"), f"{block.place}: say what this block is"
         assert block.language != "toml" or block.title, f"{block.place}: a title names the file"
-    run_page(page)
+    if GOES_ON in path.read_text(encoding="utf-8"):
+        shutil.copytree(own_data, folder)
+    else:
+        folder.mkdir()
+    if path.name == "engine.md":
+        engine_folder(folder)
+    monkeypatch.chdir(folder)
+    if path != OWN_DATA:
+        run_page(page)
 
 
 def test_few_blocks_do_not_run_and_say_why():
