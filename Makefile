@@ -15,8 +15,8 @@ test: lint
 	JAX_ENABLE_X64=0 $(PYTEST) -m "not slow"
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks docs
-	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py
+	$(BIN)/ruff check src tests benchmarks docs/hooks.py
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
 
