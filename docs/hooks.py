@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 _PLACE = "<!-- commands -->"
 
@@ -28,7 +28,7 @@ def _leaves(app: Any, before: str = "mrgpssm") -> Iterator[tuple[str, Any]]:
 
 def _section(name: str, run: Any) -> Iterator[str]:
     yield f"## {name}\n\n{inspect.getdoc(run)}\n"
-    yield "| | | default |\n|---|---|---|"
+    yield "| option | what it does | default |\n|---|---|---|"
     for parameter in inspect.signature(run).parameters.values():
         kind, about = get_args(parameter.annotation)[:2]
         required = parameter.default is inspect.Parameter.empty
@@ -39,7 +39,7 @@ def _section(name: str, run: Any) -> Iterator[str]:
 
 def _shown(name: str, kind: Any, about: Any, required: bool) -> str:
     """`FILE...`, `[FILE]`, `--option`, `--option NUMBER`."""
-    kinds = {*get_args(kind)} - {type(None)} or {kind}
+    kinds = {kind} if get_origin(kind) is list else {*get_args(kind)} - {type(None)} or {kind}
     if type(about).__name__ == "ArgumentInfo":
         shown = name.upper() + ("..." if list[str] in kinds else "")
         return shown if required else f"[{shown}]"
