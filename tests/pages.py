@@ -1,11 +1,11 @@
 """The documentation as something that runs: the code blocks of a page, in order, in one folder.
 
 A fence says what its block is. `python` runs, in one namespace for the whole page. `sh` holds `mrgpssm` commands, which
-run in this process. `toml` with a title is written to the file of that name. `text` is a formula or a shape and does
-not run, but with the title "Output" it is what the block before it prints: `...` there stands for anything, and numbers
-may differ by a fifth, since training ends elsewhere on another machine. A block whose first line is
-`# not run in the tests: REASON` does not run. There is no other kind of block. A page that says that it goes on in the
-folder of another one finds there what that one left.
+run in this process. `toml` with a title is written to the file of that name. `text` is a formula, or what is typed into
+other programs, and does not run, but with the title "Output" it is what the block before it prints: `...` there stands
+for anything, and numbers may differ by a fifth, since training ends elsewhere on another machine. A block whose first
+line is `# not run in the tests: REASON` does not run. There is no other kind of block. A page that says that it goes on
+in the folder of another one finds there what that one left.
 """
 
 import contextlib
