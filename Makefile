@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo test lint test-slow clean
+.PHONY: demo test lint docs test-slow clean
 
 demo: $(READY)
 	$(BIN)/mrgpssm demo
@@ -15,10 +15,14 @@ test: lint
 	JAX_ENABLE_X64=0 $(PYTEST) -m "not slow"
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py
+	$(BIN)/ruff check src tests benchmarks docs/hooks.py
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "Open build/site/index.html"
 
 test-slow: $(READY)
 	JAX_ENABLE_X64=1 $(PYTEST) -m slow
@@ -30,4 +34,4 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo-output build/site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

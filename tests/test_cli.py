@@ -79,6 +79,8 @@ def spoil(root: Path) -> None:
     good.head(12).to_csv(root / "short.csv", index=False)
     good.head(1).to_csv(root / "one.csv", index=False)
     (root / "empty_folder").mkdir()
+    (root / "shown").mkdir()
+    (root / "shown" / "test.csv").write_text(text)
     (root / "unreadable.toml").write_text("[data\nfiles = 3")
     (root / "sections.toml").write_text("[modle]\nseed = 1\n")
     (root / "keys.toml").write_text("[model]\nresolution = [1]\n")
@@ -222,6 +224,7 @@ BAD = [
     (["suggest", "short.csv", "--inputs", "speed", "--outputs", "NOx"], "50 rows"),
     (["data", "describe", "gengin2"], "gengine2"),
     (["data", "fetch", "../etc"], "../etc"),
+    (["data", "example", "shown"], "test.csv is there already"),
     (["demo", "--set", "X"], "--set must be M1 or M2"),
     (["report-card"], "report-card"),
 ]  # fmt: skip

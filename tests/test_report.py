@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from configurations import FAMILIES, as_oracle, random_component
 from exhibits import call, evidence, small_run
+from rich.console import Console
 
 from mrgpssm import metrics
 from mrgpssm.cli import main
+from mrgpssm.cli.demo import _report as demo_report
 from mrgpssm.cli.report import open_page
 from mrgpssm.errors import ConfigError
 from mrgpssm.report.chart import Heat, Line, Panel, Section
@@ -261,6 +263,19 @@ def test_pages_open_only_where_somebody_looks(monkeypatch, tmp_path):
     monkeypatch.setenv("CI", "true")
     assert not open_page(tmp_path / "r.html")
     assert len(opened) == 1
+
+
+def test_the_demo_says_where_its_report_is_and_opens_it_on_a_terminal_only(monkeypatch, tmp_path, capsys):
+    opened = []
+    monkeypatch.setattr("mrgpssm.report.demo.demo_evidence", lambda result, command: None)
+    monkeypatch.setattr("mrgpssm.report.html.write_html", lambda evidence, path: None)
+    monkeypatch.setattr("mrgpssm.cli.report.open_page", opened.append)
+    demo_report(None, tmp_path / "report.html", "mrgpssm demo", Console())
+    assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'report.html'}\n")
+    assert not opened
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    demo_report(None, tmp_path / "report.html", "mrgpssm demo", Console())
+    assert opened == [tmp_path / "report.html"]
 
 
 def test_traces_are_read_up_to_a_line_cut_short(tmp_path):

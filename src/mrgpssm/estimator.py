@@ -39,8 +39,34 @@ class MRGPSSM:
     learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
     `preset="paper", window_start="initial", order="given", anneal=1.0`.
 
-    Of the `restarts` of every output the `ensemble` best are kept and simulated as a mixture. With `calibrate`, the
-    width of the bands is adjusted on the validation sequences, where `fit` is given some.
+    Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, and, where
+    `fit` is given validation sequences, `validation_scores_` and `uncalibrated_scores_`.
+
+        model = MRGPSSM(resolutions=(30, 5, 1), restarts=3).fit(train, validation, run_dir="run")
+        run = model.simulate(inputs)
+
+    Args:
+        resolutions: Samples that one training step covers, one number per component.
+        latent_dim: Latent dimensions D_l of each component.
+        inducing: Inducing points M of each Gaussian process.
+        samples: Trajectories drawn for each window in training.
+        windows: Windows in a mini-batch.
+        window: Scored points B of a window.
+        buffer: Points B_0 before them, which score nothing.
+        cycles: Rounds of backfitting over all components.
+        steps: Gradient steps per component and cycle.
+        learning_rate: Adam's step size at the start of a cycle.
+        anneal: The factor that the learning rate has fallen to in the last cycle.
+        restarts: Random starts of every output, trained side by side.
+        ensemble: How many of them, the best, are kept and simulated as a mixture.
+        preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
+        precision: Floating-point type of everything that is computed.
+        window_start: Where windows start: "cache" takes the component's own last simulation, "initial" q(x_0),
+            "recognition" a network that reads the first rows.
+        order: "fast-first" trains components by increasing resolution, "given" in the order of `resolutions`.
+        joint: One model with a common state for all outputs, instead of one per output.
+        calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some.
+        seed: Seed of everything random in training.
     """
 
     def __init__(
@@ -88,17 +114,39 @@ class MRGPSSM:
         self.seed = seed
 
     def get_params(self) -> dict[str, Any]:
-        """The constructor's arguments, as given."""
+        """The constructor's arguments, as given.
+
+        Returns:
+            Names and values, so that `MRGPSSM(**model.get_params())` is the same model, untrained.
+        """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def check(self, sequences: Sequence | Iterable[Sequence]) -> tuple[Options, list[Sequence], Scaling]:
-        """All that `fit` checks before it computes; one sentence says what cannot work."""
+        """All that `fit` checks before it computes; one sentence says what cannot work.
+
+        Args:
+            sequences: What `fit` would be given.
+
+        Returns:
+            The checked options, the sequences as a list, and the scaling to zero mean and unit variance.
+
+        Raises:
+            ConfigError: An argument makes no sense.
+            DataError: The sequences differ in columns or dt, or none is long enough for a window.
+        """
         options, training = check_options(self.get_params()), as_list(sequences)
         _check_data(options, training)
         return options, training, Scaling.fit(training)
 
     def estimate(self, sequences: Sequence | Iterable[Sequence]) -> dict[str, float | int]:
-        """What `fit` would take on this machine: a few real steps are timed, memory is counted."""
+        """What `fit` would take on this machine: a few real steps are timed, memory is counted.
+
+        Args:
+            sequences: What `fit` would be given.
+
+        Returns:
+            `rows`, `members`, `steps`, `step_seconds`, `sweep_seconds`, `seconds` in all, and `megabytes`.
+        """
         options, training, scaling = self.check(sequences)
         with floating_point(options.precision):
             plan, ssm = make_plan(options, training, scaling)
@@ -118,6 +166,22 @@ class MRGPSSM:
 
         With `run_dir`, the run leaves its trace, checkpoints and model there; started again with the same data and
         arguments, a run that was cut short goes on where it stood.
+
+        Args:
+            sequences: Recordings with the same columns and the same dt.
+            validation: Other recordings; they change the width of the bands and nothing else.
+            progress: Show a bar, or a line now and then where there is no terminal.
+            run_dir: A folder for this run alone.
+            checkpoint_seconds: Seconds between checkpoints.
+
+        Returns:
+            The model itself.
+
+        Raises:
+            ConfigError: An argument makes no sense, or `run_dir` holds another run or a finished one.
+            DataError: The sequences cannot be used as given.
+            FitError: No member could go on; the message names component, cycle and step.
+            Interrupted: Ctrl-C, after a checkpoint, where there is a `run_dir`.
         """
         options, training, scaling = self.check(sequences)
         first = training[0]
@@ -153,6 +217,22 @@ class MRGPSSM:
         """Run freely over the inputs (T, D_u), from q(x_0) or from where `warmup` = (u, y), just before, leaves it.
 
         The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at.
+
+        Args:
+            inputs: Inputs in the order of training, or a sequence, whose columns are found by name.
+            warmup: Inputs (T, D_u) and outputs (T, D_y) of the stretch just before; missing outputs are NaN.
+            samples: Trajectories; their spread makes the bands.
+            seed: Seed of the trajectories; the same seed gives the same run.
+            stride: Report every so many rows; a larger one takes longer steps.
+            quantiles: Levels to keep.
+            keep_samples: Keep all trajectories in `Forecast.samples`.
+
+        Returns:
+            Mean, deviation, quantiles and components in the data's units.
+
+        Raises:
+            ConfigError: The model is not fitted, or an argument makes no sense.
+            DataError: Columns or dt are not those of training, or an input is missing.
         """
         check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles)
         model = self.fitted_
@@ -171,6 +251,19 @@ class MRGPSSM:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.
 
         `nll` is of the sample mixture and `nll_gaussian` of N(mean, std²), both per step; coverages are shares.
+
+        Args:
+            sequences: Recordings with the columns of training; missing outputs count nowhere.
+            samples: Trajectories of each free run.
+            seed: Seed of the trajectories.
+
+        Returns:
+            A table with columns `rmse`, `nrmse`, `fit_percent`, `nll`, `nll_gaussian`, `crps`, `coverage_50`,
+            `coverage_90` and `coverage_95`.
+
+        Raises:
+            ConfigError: The model is not fitted, or an argument makes no sense.
+            DataError: Columns or dt are not those of training, or an output has no measured value.
         """
         check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS)
         model = self.fitted_
@@ -178,7 +271,15 @@ class MRGPSSM:
         return scores(model, matched, samples, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file; `load` reads it."""
+        """Write the fitted model to one file; `load` reads it.
+
+        Args:
+            path: The file, by custom ending in `.mrgpssm`; one that is there is replaced.
+
+        Raises:
+            ConfigError: The model is not fitted.
+            StorageError: The file cannot be written; what was there before is untouched.
+        """
         check_simulation(hasattr(self, "fitted_"), 2, 1, ())
         write_model(Path(path), self.fitted_)
 
@@ -199,7 +300,19 @@ class MRGPSSM:
 
 
 def load(path: str | os.PathLike[str]) -> MRGPSSM:
-    """The fitted model in a file that `save` wrote."""
+    """The fitted model in a file that `save` wrote.
+
+    Nothing in the file is executed. Checksum, version, shapes and finiteness are checked, in this order.
+
+    Args:
+        path: The file, such as `run/model.mrgpssm`.
+
+    Returns:
+        A model that can simulate, score and save.
+
+    Raises:
+        ModelFileError: The file is absent, damaged, foreign, too new, or inconsistent.
+    """
     fitted = read_model(Path(path))
     given: dict[str, Any] = fitted.options.to_json() | {"resolutions": fitted.options.resolutions}
     model = MRGPSSM(**given)

@@ -18,6 +18,17 @@ class Forecast:
     `std` and quantiles are those of a measurement: they include observation noise. `components` holds the mean
     contribution of each component; together with `offset` they add up to `mean`. `samples`, where asked for, is
     (S, T, D_y), without observation noise.
+
+    Attributes:
+        time: Seconds of each row, (T,).
+        mean: Mean of the outputs, (T, D_y).
+        std: Deviation of a measurement, (T, D_y).
+        quantiles: Quantiles of a measurement by level, (T, D_y) each.
+        components: Mean contributions by component, such as `component_1_R30`, (T, D_y) each.
+        offset: The level that the components are added to, (D_y,).
+        output_names: Names of the outputs.
+        units: Units by column name.
+        samples: Trajectories, where `keep_samples` was asked for.
     """
 
     time: np.ndarray
@@ -34,14 +45,28 @@ class Forecast:
         return len(self.mean)
 
     def quantile(self, level: float) -> np.ndarray:
-        """(T, D_y) quantile of the outputs; one of the levels that were streamed."""
+        """A quantile of the outputs; one of the levels that were kept.
+
+        Args:
+            level: Between 0 and 1; kept are 0.025, 0.05, 0.25, 0.5, 0.75, 0.95 and 0.975, unless asked otherwise.
+
+        Returns:
+            An array (T, D_y).
+
+        Raises:
+            ValueError: The level was not kept; the message names those that were.
+        """
         if level not in self.quantiles:
             known = ", ".join(f"{q:g}" for q in sorted(self.quantiles))
             raise ValueError(f"Quantile {level:g} was not kept; kept are {known}. Ask simulate(..., quantiles=(...)).")
         return self.quantiles[level]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per time: mean, std, quantiles and components of every output, columns named `output.statistic`."""
+        """One row per time: mean, std, quantiles and components of every output, columns named `output.statistic`.
+
+        Returns:
+            A table with columns such as `NOx.mean`, `NOx.std`, `NOx.q0.95` and `NOx.component_1_R30`.
+        """
         columns: dict[str, np.ndarray] = {}
         for index, name in enumerate(self.output_names):
             columns[f"{name}.mean"] = self.mean[:, index]
@@ -53,7 +78,14 @@ class Forecast:
         return pd.DataFrame(columns, index=pd.Index(self.time, name="time"))
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset over time, output, quantile and component (extra `interop`)."""
+        """An xarray Dataset over time, output, quantile and component (extra `interop`).
+
+        Returns:
+            A Dataset with `mean`, `std`, `quantiles` and `components`.
+
+        Raises:
+            ImportError: xarray is not installed.
+        """
         try:
             xarray = import_module("xarray")
         except ImportError:

@@ -1,4 +1,4 @@
-"""`mrgpssm data list | describe | fetch`."""
+"""`mrgpssm data list | describe | fetch | example`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import print_json, print_rows
+from mrgpssm.errors import ConfigError
 
 app = typer.Typer(help="Named datasets.", no_args_is_help=True, rich_markup_mode=None)
 _Root = Annotated[Path | None, typer.Option(help="Folder of the data; else MRGPSSM_DATA, else the user's cache.")]
@@ -55,3 +56,31 @@ def fetch_dataset(
 
     paths = fetch(name, data_root, base_url, only, lambda line: typer.echo(line, err=True))
     typer.echo(f"{len(paths)} files of {name} are at hand.")
+
+
+@app.command("example")
+def example_files(
+    folder: Annotated[Path, typer.Argument(help="Where to write them; made if it is not there.")],
+    rows: Annotated[int, typer.Option(min=100, help="Rows of each file, 0.1 s apart.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the recordings.")] = 0,
+) -> None:
+    """Write five CSV recordings of a made-up engine to try things on: three to train, one to validate, one to test.
+
+    Columns are t (seconds), the inputs speed, load, lambda and ignition, and the outputs NOx and Temp.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from mrgpssm.data.synthetic import engine_like
+    from mrgpssm.storage import write_atomic
+
+    names = ("train-1.csv", "train-2.csv", "train-3.csv", "validation.csv", "test.csv")
+    there = [name for name in names if (folder / name).exists()]
+    if there:
+        raise ConfigError(f"{folder / there[0]} is there already; name another folder, or delete it.")
+    for number, name in enumerate(names):
+        s = engine_like(seed=len(names) * seed + number, length=rows)
+        values = np.column_stack([s.dt * s.clock(), s.inputs, s.outputs])
+        table = pd.DataFrame(values, columns=["t", *s.input_names, *s.output_names])
+        write_atomic(folder / name, table.to_csv(index=False, float_format="%.6g").encode())
+    typer.echo(f"Wrote {', '.join(names)} to {folder}.")

@@ -1,5 +1,6 @@
 """`mrgpssm demo`: why several resolutions, in a minute."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +55,8 @@ def _report(result, path: Path, command: str, console) -> None:
         return
     write_html(demo_evidence(result, command), path)
     console.print(f"Report: {path.resolve()}", soft_wrap=True)
-    open_page(path)
+    if sys.stdout.isatty():  # a page that opens by itself is for somebody who watches
+        open_page(path)
 
 
 def _demo_table(result):

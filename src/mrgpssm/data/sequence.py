@@ -17,6 +17,21 @@ class Sequence:
 
     Row i holds the input u_i that acts from time i to the next, and the output y_i measured at time i. Missing outputs
     are NaN; missing inputs are an error. Time is either even, `dt` apart, or given per row in `time` (increasing).
+
+        Sequence(inputs=u, outputs=y, dt=0.1, input_names=("speed", "load"), output_names=("NOx",))
+
+    Attributes:
+        inputs: Inputs, (T, D_u), all finite; a single column is (T, 1).
+        outputs: Outputs, (T, D_y), NaN where nothing was measured.
+        dt: Seconds between rows; the model's unit of time, the same for all sequences of a fit.
+        time: Seconds of each row, (T,), where sampling is uneven.
+        input_names: Names of the inputs; without them u1, u2, ...
+        output_names: Names of the outputs; without them y1, y2, ...
+        units: Units by column name, for tables and figures.
+        name: What messages and reports call this recording.
+
+    Raises:
+        DataError: Shapes, names or values cannot be used; the message names the first place.
     """
 
     inputs: np.ndarray
@@ -56,7 +71,21 @@ class Sequence:
     def from_dataframe(
         cls, table: pd.DataFrame, inputs: Names, outputs: Names, dt: float = 1.0, name: str = "table"
     ) -> "Sequence":
-        """Columns of a DataFrame by name; its rows are `dt` apart."""
+        """Columns of a DataFrame by name; its rows are `dt` apart.
+
+        Args:
+            table: The table; `read_sequences` takes tables with a time column, too.
+            inputs: Names of the input columns.
+            outputs: Names of the output columns.
+            dt: Seconds between rows.
+            name: What messages call it.
+
+        Returns:
+            The sequence.
+
+        Raises:
+            DataError: A column is missing, or its values cannot be used.
+        """
         for kind, names in (("input", inputs), ("output", outputs)):
             missing = [column for column in names if column not in table.columns]
             if missing:
@@ -69,7 +98,11 @@ class Sequence:
         return len(self.inputs)
 
     def clock(self) -> np.ndarray:
-        """(T,) times since the first row, in units of dt: 0, 1, 2, ... where sampling is even."""
+        """Times since the first row, in units of dt: 0, 1, 2, ... where sampling is even.
+
+        Returns:
+            An array (T,).
+        """
         if self.time is None:
             return np.arange(len(self), dtype=float)
         return (self.time - self.time[0]) / self.dt

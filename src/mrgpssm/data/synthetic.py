@@ -69,6 +69,22 @@ def four_outputs(*, seed: int, length: int, names: tuple[str, ...], noise: float
     return Sequence(inputs, outputs, DT, None, ("u1", "u2"), names, {}, f"synthetic recording {seed}")
 
 
+def engine_like(*, seed: int, length: int, noise: float = 0.02) -> Sequence:
+    """A made-up engine in everyday units: NOx follows speed and load within a second, Temp within ten.
+
+    Two more inputs, lambda and ignition, are recorded but change nothing.
+    """
+    rng = np.random.default_rng([seed, len(SETS) + 1])
+    inputs = np.stack([_excitation(rng, length) for _ in range(4)], axis=1)
+    clean = np.stack([_simulate("fast2", inputs[:, :2]), _simulate("slow1", inputs[:, :2], tau=10.0)], axis=1)
+    outputs = clean + noise * clean.std(axis=0) * rng.standard_normal(clean.shape)
+    inputs = np.array([2400, 50, 1, 10]) + np.array([900, 25, 0.05, 8]) * inputs
+    outputs = np.array([400, 600]) + np.array([150, 60]) * outputs
+    names = ("speed", "load", "lambda", "ignition"), ("NOx", "Temp")
+    units = {"speed": "1/min", "load": "%", "ignition": "deg", "NOx": "ppm", "Temp": "K"}
+    return Sequence(inputs, outputs, DT, None, *names, units, f"engine-like {seed}")
+
+
 def _excitation(rng: np.random.Generator, length: int) -> np.ndarray:
     """Steps of random height that last 0.3 to 6 s, on levels that last 10 to 80 s, slightly smoothed."""
     signal, level = np.empty(length), 0.0
@@ -85,9 +101,9 @@ def _excitation(rng: np.random.Generator, length: int) -> np.ndarray:
     return np.convolve(np.pad(signal, 2, mode="edge"), width / width.sum(), mode="valid")
 
 
-def _simulate(name: str, inputs: np.ndarray) -> np.ndarray:
-    target, tau = _TARGETS[name], _TAU[name]
-    h = DT / _SUBSTEPS / tau
+def _simulate(name: str, inputs: np.ndarray, tau: float | None = None) -> np.ndarray:
+    target = _TARGETS[name]
+    h = DT / _SUBSTEPS / (tau or _TAU[name])
     x, states = 0.0, np.empty(len(inputs))
     for t, (u, v) in enumerate(inputs):
         states[t] = x

@@ -29,6 +29,15 @@ class Columns:
 
     Rows are `dt` seconds apart, or at the times in the column `time` (seconds, or dates in ISO 8601); with neither they
     are 1 s apart. Without `outputs` the sequences can only be simulated.
+
+    Attributes:
+        inputs: Names of the input columns.
+        outputs: Names of the output columns.
+        time: Name of the time column.
+        dt: Seconds between rows; with `time`, what its median step must be.
+
+    Raises:
+        DataError: A name is used twice, or there is no input.
     """
 
     inputs: tuple[str, ...]
@@ -68,6 +77,20 @@ def read_sequences(
     One file or table is one recording. Where its time column has a gap, a step of more than 1.5 dt, it is split there
     ("split"), keeps its times as they are ("irregular"), or is an error ("refuse"). Missing outputs become NaN; with
     `outputs_required=False` so do output columns that a table does not have.
+
+        read_sequences("logs/*.csv", Columns(inputs=("speed", "load"), outputs=("NOx",), time="t"))
+
+    Args:
+        sources: Path, folder, pattern, DataFrame, mapping of names to arrays, or a list of these.
+        columns: Which columns are what.
+        gaps: What a gap in time does.
+        outputs_required: Whether every table must have all output columns.
+
+    Returns:
+        One sequence for each recording, or for each piece of it.
+
+    Raises:
+        DataError: A file, a column or a value cannot be used; the message names file, column, row and line.
     """
     if gaps not in get_args(Gaps):
         raise DataError(f"gaps must be one of {', '.join(get_args(Gaps))}; got {gaps!r}.")
