@@ -81,6 +81,7 @@ def evidence(
     fields = {
         "name": "exhibit",
         "input_names": inputs,
+        "drive_names": inputs,
         "output_names": outputs,
         "units": {outputs[0]: "ppm"},
         "dt": 0.1,

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match
+from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match, with_filters
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
-from mrgpssm.members import make_members, output_groups, training_settings
+from mrgpssm.members import make_members, output_groups, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel, read_model, write_model
 from mrgpssm.native import ready
@@ -67,6 +67,7 @@ class MRGPSSM:
         joint: One model with a common state for all outputs, instead of one per output.
         calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some.
         seed: Seed of everything random in training.
+        filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class MRGPSSM:
         joint: bool = False,
         calibrate: bool = True,
         seed: int = 0,
+        filters: SequenceOf[float] = (),
     ):
         self.resolutions = resolutions
         self.latent_dim = latent_dim
@@ -112,6 +114,7 @@ class MRGPSSM:
         self.joint = joint
         self.calibrate = calibrate
         self.seed = seed
+        self.filters = filters
 
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments, as given.
@@ -136,7 +139,7 @@ class MRGPSSM:
         """
         options, training = check_options(self.get_params()), as_list(sequences)
         _check_data(options, training)
-        return options, training, Scaling.fit(training)
+        return options, training, Scaling.fit(with_filters(s, options.filters) for s in training)
 
     def estimate(self, sequences: Sequence | Iterable[Sequence]) -> dict[str, float | int]:
         """What `fit` would take on this machine: a few real steps are timed, memory is counted.
@@ -314,7 +317,8 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
         ModelFileError: The file is absent, damaged, foreign, too new, or inconsistent.
     """
     fitted = read_model(Path(path))
-    given: dict[str, Any] = fitted.options.to_json() | {"resolutions": fitted.options.resolutions}
+    options = fitted.options
+    given: dict[str, Any] = options.to_json() | {"resolutions": options.resolutions, "filters": options.filters}
     model = MRGPSSM(**given)
     model.fitted_, model.history_ = fitted, ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
@@ -323,9 +327,11 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
 
 def make_plan(options: Options, training: list[Sequence], scaling: Scaling) -> tuple[Plan, SSM[Component]]:
     """The training plan, and all members at their starting values; needs the precision switched on."""
-    series = flatten(training, scaling, jnp.dtype(options.precision))
-    first = training[0]
-    tasks, ssm = make_members(options, len(training), len(first.input_names), len(first.output_names))
+    driven = [with_filters(s, options.filters) for s in training]
+    series, first = flatten(driven, scaling, jnp.dtype(options.precision)), driven[0]
+    tasks, ssm = make_members(options, len(driven), len(first.input_names), len(first.output_names))
+    if options.filters:
+        ssm = start_on_data(ssm, series.inputs, tasks.key)
     return Plan(training_settings(options), series, tasks, options.resolutions), ssm
 
 

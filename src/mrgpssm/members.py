@@ -1,17 +1,22 @@
 """From options to a fleet: training settings, and the members' tasks and starting values."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Key
+from mrgpssm._types import Array, Float, Key
 from mrgpssm.model import PRESETS, SSM, Component, init_ssm
 from mrgpssm.model.presets import init_recognition
 from mrgpssm.options import Options
+from mrgpssm.params import positive_inverse
 from mrgpssm.training import Task, TrainingSettings
 
 _HEAD = 20
 _HIDDEN = 32
+_PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for
+_PLACES = 2000
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 
 Groups = tuple[tuple[int, ...], ...]
@@ -83,6 +88,33 @@ def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Com
     keys = [jax.random.fold_in(key, 1000 + i) for i in range(len(options.resolutions))]
     networks = tuple(init_recognition(preset, options.latent_dim, head, _HIDDEN, key=k, dtype=dtype) for k in keys)
     return eqx.tree_at(lambda s: tuple(c.initial for c in s.components), ssm, networks)
+
+
+def start_on_data(ssm: SSM[Component], inputs: Float[Array, "rows u"], keys: Key) -> SSM[Component]:
+    """Inducing inputs at random rows of the scaled inputs, and lengthscales that grow with the number of inputs.
+
+    Uniform points fill a cube that the data leave nearly empty when there are many inputs; the mean squared distance
+    of two points grows with their number, and lengthscales start at sqrt(z / 6) of the preset's to make up for it.
+    """
+    width, count = inputs.shape[1], len(ssm.components)
+
+    def place(component: Component, key: Key) -> Component:
+        at = component.transition.gp.inducing
+        rows = jax.random.randint(key, at.shape[:-1], 0, inputs.shape[0])
+        at = at.at[..., -width:].set(inputs[rows])
+        lengthscales = component.transition.gp.kernel.lengthscales * math.sqrt(at.shape[-1] / _PLAIN)
+        return eqx.tree_at(
+            lambda c: (c.transition.gp.inducing, c.transition.gp.kernel.raw_lengthscales),
+            component,
+            (at, positive_inverse(lengthscales)),
+        )
+
+    def one(member: SSM[Component], key: Key) -> SSM[Component]:
+        split = jax.random.split(jax.random.fold_in(key, _PLACES), count)
+        placed = tuple(place(c, k) for c, k in zip(member.components, split, strict=True))
+        return eqx.tree_at(lambda s: s.components, member, placed)
+
+    return eqx.filter_vmap(one)(ssm, keys)
 
 
 def model_shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:

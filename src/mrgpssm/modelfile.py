@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.data import Scaling
+from mrgpssm.data import Scaling, filter_names
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
@@ -20,10 +20,11 @@ from mrgpssm.options import Options, check_options, is_count
 from mrgpssm.precision import floating_point
 from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_atomic
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _KIND = "mrgpssm-model"
 _KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "ensemble"}
-_ADDED = {2: {"ensemble": 1, "calibrate": True}}  # options that came with a format, and what they mean before it
+# Options that came with a format, and what they mean before it.
+_ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": []}}
 _SCALING = ("input_mean", "input_sd", "output_mean", "output_sd")
 
 
@@ -51,6 +52,11 @@ class FittedModel:
     def models(self) -> tuple[SSM[Component], ...]:
         """The best restart of every group."""
         return self.ensemble[0]
+
+    @property
+    def drive_names(self) -> tuple[str, ...]:
+        """What the model is driven by: inputs and their averages."""
+        return filter_names(self.input_names, self.options.filters)
 
     @property
     def groups(self) -> Groups:
@@ -94,7 +100,8 @@ def parse_model(data: bytes, name: str) -> FittedModel:
     content, tensors = unpack(data, _KIND, name)
     options, inputs, outputs, units, dt, rounds = _schema(content, name)
     groups = output_groups(options, len(outputs))
-    statistics = [_vector(tensors, f"scaling.{key}", len(inputs if "input" in key else outputs), name)
+    drives = filter_names(inputs, options.filters)
+    statistics = [_vector(tensors, f"scaling.{key}", len(drives if "input" in key else outputs), name)
                   for key in _SCALING]  # fmt: skip
     shape = (len(groups), options.restarts)
     bounds, skipped = _table(tensors, "bounds", shape, name), _table(tensors, "skipped", shape, name)
@@ -102,7 +109,7 @@ def parse_model(data: bytes, name: str) -> FittedModel:
     if content["version"] > 1:
         calibration = _vector(tensors, "calibration", len(outputs), name, positive=True)
     with floating_point(options.precision):
-        shapes = [model_shape(options, len(inputs), len(columns)) for columns in groups]
+        shapes = [model_shape(options, len(drives), len(columns)) for columns in groups]
         ensemble = tuple(
             tuple(fill(shape, tensors, _prefix(number, index), name) for index, shape in enumerate(shapes))
             for number in range(rounds)

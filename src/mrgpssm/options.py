@@ -13,6 +13,7 @@ from mrgpssm.errors import ConfigError
 from mrgpssm.model import PRESETS
 
 _COUNTS = ("latent_dim", "inducing", "samples", "windows", "window", "cycles", "steps", "restarts", "ensemble")
+MOST_FILTERS = 16
 _SWITCHES = ("joint", "calibrate")
 _CHOICES = {
     "preset": tuple(PRESETS),
@@ -27,6 +28,7 @@ class Options:
     """What `MRGPSSM` was told, after all checks; `MRGPSSM.__init__` documents and defaults them."""
 
     resolutions: tuple[int, ...]
+    filters: tuple[float, ...]
     latent_dim: int
     inducing: int
     samples: int
@@ -49,12 +51,12 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values."""
-        return dataclasses.asdict(self) | {"resolutions": list(self.resolutions)}
+        return dataclasses.asdict(self) | {"resolutions": list(self.resolutions), "filters": list(self.filters)}
 
 
 def check_options(given: Mapping[str, Any]) -> Options:
     """Refuse arguments that cannot work, before any data is touched."""
-    resolutions = _resolutions(given["resolutions"])
+    resolutions, filters = _resolutions(given["resolutions"]), _filters(given["filters"])
     for name in _COUNTS:
         if not is_count(given[name]):
             raise ConfigError(f"{name} must be a whole number, at least 1; got {given[name]!r}.")
@@ -81,7 +83,7 @@ def check_options(given: Mapping[str, Any]) -> Options:
     checked |= {name: given[name] for name in _CHOICES}
     checked |= {"learning_rate": float(rate), "anneal": float(anneal)}
     checked |= {name: bool(given[name]) for name in _SWITCHES}
-    return Options(resolutions=resolutions, **checked)
+    return Options(resolutions=resolutions, filters=filters, **checked)
 
 
 def _resolutions(given: Any) -> tuple[int, ...]:
@@ -94,6 +96,20 @@ def _resolutions(given: Any) -> tuple[int, ...]:
         if not is_count(r):
             raise ConfigError(f"Each resolution is a whole number of samples, at least 1; got {r!r} in {resolutions}.")
     return tuple(int(r) for r in resolutions)
+
+
+def _filters(given: Any) -> tuple[float, ...]:
+    if isinstance(given, (str, numbers.Number)) or not isinstance(given, Iterable):
+        raise ConfigError(
+            f"filters must be a sequence of time constants in steps such as (10, 60, 300); got {given!r}."
+        )
+    filters = tuple(given)
+    for tau in filters:
+        if not _is_number(tau) or not (math.isfinite(tau) and tau > 0):
+            raise ConfigError(f"Each filter is a time constant in steps, a positive number; got {tau!r} in {filters}.")
+    if len(filters) > MOST_FILTERS or len(set(filters)) < len(filters):
+        raise ConfigError(f"filters must be at most {MOST_FILTERS} different time constants; got {filters}.")
+    return tuple(float(tau) for tau in filters)
 
 
 def check_simulation(fitted: bool, samples: Any, stride: Any, quantiles: Iterable[float]) -> None:
@@ -115,4 +131,4 @@ def is_count(value: Any, least: int = 1) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

@@ -26,6 +26,9 @@ def fit(
     run_dir: Annotated[Text, typer.Option(help="Folder of the run.")] = None,
     checkpoint_seconds: Annotated[Number, typer.Option(help="Seconds between checkpoints.")] = None,
     resolutions: Annotated[Text, typer.Option(help="Such as 30,5,1: samples per step of every component.")] = None,
+    filters: Annotated[
+        Text, typer.Option(help="Such as 10,60,300: time constants, in rows, of averages of the inputs.")
+    ] = None,
     latent_dim: Annotated[Whole, typer.Option(help="Latent dimensions of a component.")] = None,
     inducing: Annotated[Whole, typer.Option(help="Inducing points.")] = None,
     samples: Annotated[Whole, typer.Option(help="Trajectories per window in training.")] = None,
@@ -56,9 +59,11 @@ def fit(
         "data": {"files": data, "validation": validation, "inputs": _split(inputs), "outputs": _split(outputs),
                  "time": time, "dt": dt, "gaps": gaps},
         "run": {"directory": run_dir, "checkpoint_seconds": checkpoint_seconds},
-        "model": {"resolutions": _whole_numbers(resolutions), "latent_dim": latent_dim, "inducing": inducing,
-                  "samples": samples, "windows": windows, "window": window, "buffer": buffer, "cycles": cycles,
-                  "steps": steps, "learning_rate": learning_rate, "anneal": anneal, "restarts": restarts,
+        "model": {"resolutions": _numbers(resolutions, int, "--resolutions takes whole numbers", "30,5,1"),
+                  "filters": _numbers(filters, float, "--filters takes numbers", "10,60,300"),
+                  "latent_dim": latent_dim, "inducing": inducing, "samples": samples, "windows": windows,
+                  "window": window, "buffer": buffer, "cycles": cycles, "steps": steps,
+                  "learning_rate": learning_rate, "anneal": anneal, "restarts": restarts,
                   "ensemble": ensemble, "preset": preset, "precision": precision, "window_start": window_start,
                   "order": order, "joint": joint, "calibrate": calibrate, "seed": seed},
     }  # fmt: skip
@@ -171,12 +176,10 @@ def _split(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
-def _whole_numbers(text: str | None) -> list[int] | None:
+def _numbers(text: str | None, kind: type, rule: str, example: str) -> list | None:
     if text is None:
         return None
     try:
-        return [int(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError(
-            f"--resolutions takes whole numbers separated by commas, such as 30,5,1; got {text!r}."
-        ) from None
+        raise ConfigError(f"{rule} separated by commas, such as {example}; got {text!r}.") from None

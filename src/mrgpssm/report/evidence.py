@@ -99,10 +99,11 @@ class Training:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A run, its data, and what it does on a test."""
+    """A run, its data, and what it does on a test; drives are the inputs and their averages."""
 
     name: str
     input_names: tuple[str, ...]
+    drive_names: tuple[str, ...]
     output_names: tuple[str, ...]
     units: dict[str, str]
     dt: float

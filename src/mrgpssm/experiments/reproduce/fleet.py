@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.data import Scaling, check_alike, check_lengths, flatten
+from mrgpssm.data import Scaling, check_alike, check_lengths, flatten, with_filters
 from mrgpssm.errors import ConfigError
 from mrgpssm.experiments.reproduce.problems import Problem
-from mrgpssm.members import make_members, training_settings
+from mrgpssm.members import make_members, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
 from mrgpssm.options import Options
 from mrgpssm.params import positive_inverse
@@ -47,7 +47,7 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
     """
     if options.joint:
         raise ConfigError("A fleet over folds has one model per output; use joint=False.")
-    sequences = list(problem.sequences)
+    sequences = [with_filters(s, options.filters) for s in problem.sequences]
     check_alike(sequences)
     base = Scaling.fit(sequences)
     series = flatten(sequences, base, jnp.dtype(options.precision))
@@ -58,6 +58,9 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
         check_lengths(training, options.resolutions, options.buffer + options.window)
         scaling = Scaling.fit(training)
         task, ssm = make_members(replace(options, seed=options.seed + index), *shape)
+        if options.filters:
+            rows = np.concatenate([scaling.inputs(s.inputs) for s in training])
+            ssm = start_on_data(ssm, jnp.asarray(rows, jnp.dtype(options.precision)), task.key)
         tasks.append(_in_fold(task, fold.train, scaling, base))
         models.append(ssm)
         deviations.append(scaling.output_sd[np.asarray(task.columns)[:, 0]])

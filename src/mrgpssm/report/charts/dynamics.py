@@ -46,7 +46,7 @@ def relevance(evidence: Evidence) -> Section:
 
 
 def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
-    output, driver = evidence.output_names[m.output], evidence.input_names[m.input]
+    output, driver = evidence.output_names[m.output], evidence.drive_names[m.input]
     place = index % len(evidence.resolutions)
     density = Points("visited by the test", m.visited[:, 0], m.visited[:, 1], "measured", 2.2, 0.35)
     inside = (
@@ -77,14 +77,14 @@ def _bars(
     evidence: Evidence, parts: tuple[Component, ...], values: list[np.ndarray], name: str, label: str, note: str
 ) -> Panel:
     """Grouped bars, first input at the top."""
-    count, inputs = len(parts), len(evidence.input_names)
+    count, inputs = len(parts), len(evidence.drive_names)
     height = 0.8 / count
     marks = tuple(
         Bars(component_label(evidence, i), np.arange(inputs) + (i - (count - 1) / 2) * height, v, part_role(i),
              0.92 * height, across=True)
         for i, v in enumerate(values)
     )  # fmt: skip
-    strongest = evidence.input_names[int(np.argmax(np.sum(values, axis=0)))]
-    ticks = Ticks(tuple(float(i) for i in range(inputs)), evidence.input_names)
+    strongest = evidence.drive_names[int(np.argmax(np.sum(values, axis=0)))]
+    ticks = Ticks(tuple(float(i) for i in range(inputs)), evidence.drive_names)
     return Panel(name, label, "input", marks, note=note, y_ticks=ticks, y_range=(inputs - 0.5, -0.5),
                  alt=f"Relevance of each input for {name}, {note}: {strongest} matters most.")  # fmt: skip

@@ -1,0 +1,96 @@
+"""Filtered inputs: the averages against their closed form, in fitting, simulation, warm-up and files."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from recordings import recording
+
+from mrgpssm import MRGPSSM, ConfigError, Sequence, load
+from mrgpssm.data import filter_names, joined, with_filters
+from mrgpssm.members import make_members, start_on_data
+from mrgpssm.options import check_options
+from mrgpssm.params import positive
+
+pytestmark = pytest.mark.once
+SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
+
+
+def averages(u, clock, tau):
+    """s_t as the weighted sum it is: the first input fades, every later change has its exponential share."""
+    fade = np.exp(-(clock[:, None] - clock[None, :]) / tau)
+    weights = np.tril(fade[1:, 1:]) * (1 - np.exp(-np.diff(clock) / tau))[None, :]
+    later = weights @ u[1:] + np.exp(-(clock[1:] - clock[0]) / tau)[:, None] * u[:1]
+    return np.concatenate([u[:1], later])
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_averages_are_their_closed_form(even):
+    rng = np.random.default_rng(0)
+    u, time = rng.standard_normal((40, 2)), np.cumsum(rng.uniform(0.05, 0.3, 40))
+    sequence = Sequence(u, u[:, :1], 0.1, None if even else time)
+    found = with_filters(sequence, (3.0, 20.0))
+    assert found.input_names == filter_names(("u1", "u2"), (3.0, 20.0))
+    np.testing.assert_array_equal(found.inputs[:, :2], u)
+    for k, tau in enumerate((3.0, 20.0)):
+        expected = averages(u, sequence.clock(), tau)
+        np.testing.assert_allclose(found.inputs[:, 2 + 2 * k : 4 + 2 * k], expected, atol=1e-12)
+
+
+def test_no_filters_change_nothing_and_halves_join_to_the_whole():
+    whole = recording(0)
+    assert with_filters(whole, ()) is whole
+    parts = [Sequence(whole.inputs[s], whole.outputs[s], whole.dt) for s in (slice(None, 30), slice(30, None))]
+    again = with_filters(joined(*parts), (7.0,))
+    np.testing.assert_allclose(again.inputs, with_filters(whole, (7.0,)).inputs, atol=1e-12)
+
+
+def test_uneven_halves_are_one_step_apart():
+    u, time = np.arange(8.0)[:, None], np.cumsum([0.1, 0.2, 0.1, 0.3, 0.1, 0.1, 0.2, 0.2])
+    before, after = (Sequence(u[s], u[s], 0.1, time[s]) for s in (slice(None, 4), slice(4, None)))
+    np.testing.assert_allclose(np.diff(joined(before, after).clock()), [2, 1, 3, 1, 1, 2, 2])
+
+
+def test_inducing_points_start_on_rows_of_the_data():
+    options = check_options(MRGPSSM((3, 1), **SMALL, filters=(2.0,)).get_params())
+    rows = np.random.default_rng(0).standard_normal((50, 10)).astype(np.float32)
+    tasks, ssm = make_members(options, 1, 10, 1)
+    placed = start_on_data(ssm, jnp.asarray(rows), tasks.key)
+    for before, after in zip(ssm.components, placed.components, strict=True):
+        old, new = (np.asarray(c.transition.gp.inducing) for c in (before, after))
+        points = new[..., 2:].reshape(-1, 10)
+        assert max(np.abs(rows - point).sum(1).min() for point in points) < 1e-5
+        assert len(np.unique(points.round(5), axis=0)) > len(points) / 2
+        np.testing.assert_array_equal(new[..., :2], old[..., :2])
+        scales = [np.asarray(positive(c.transition.gp.kernel.raw_lengthscales)) for c in (before, after)]
+        np.testing.assert_allclose(scales[1], scales[0] * np.sqrt(12 / 6), rtol=1e-6)
+
+
+def test_a_model_with_filters_is_driven_by_them_and_survives_a_file(tmp_path):
+    model = MRGPSSM((3, 1), **SMALL, filters=(2, 30), restarts=2, ensemble=2)
+    model.fit([recording(0), recording(1)], progress=False)
+    assert model.fitted_.drive_names == filter_names(recording(0).input_names, (2.0, 30.0))
+    assert len(model.fitted_.scaling.input_mean) == 3 * len(recording(0).input_names)
+    model.save(tmp_path / "m.mrgpssm")
+    again, inputs = load(tmp_path / "m.mrgpssm"), recording(2).inputs
+    runs = [m.simulate(inputs, samples=4) for m in (model, again)]
+    np.testing.assert_array_equal(runs[0].mean, runs[1].mean)
+    assert again.filters == (2.0, 30.0)
+
+
+def test_averages_go_on_from_the_warm_up():
+    model = MRGPSSM((3, 1), **SMALL, filters=(30,)).fit([recording(0), recording(1)], progress=False)
+    whole = recording(2)
+    past, rest = whole.inputs[:40], whole.inputs[40:]
+    near, far = (
+        model.simulate(rest, warmup=(p, np.full((40, 2), np.nan)), samples=4, seed=1).mean[-40:]
+        for p in (past, np.concatenate([past[:20] + 30.0, past[20:]]))
+    )
+    assert np.abs(near - far).max() > 1e-6
+
+
+@pytest.mark.parametrize("filters", [5, "10", (0,), (-1,), (np.inf,), (2, 2), ("a",), tuple(range(1, 18)), (True,)])
+def test_filters_that_make_no_sense_are_refused(filters):
+    with pytest.raises(ConfigError, match="filter"):
+        MRGPSSM(filters=filters).check(recording(0))
