@@ -1,0 +1,164 @@
+"""What an option is worth on the engine: every variant over five splits and four outputs, as one fleet each.
+
+    python benchmarks/options.py train DATA_ROOT FOLDER [--variants plain filters ...]
+    python benchmarks/options.py record DATA_ROOT FOLDER [--out results/options]
+
+`train` (a GPU, 1 to 2 minutes a variant) fits three models to all training files of a split and two that each leave
+two training files out, and keeps every tenth row of their free runs over files they have not seen. `record` judges
+them and needs no GPU. A variant is chosen by the files that were left out of training, never by the test files; the
+three models together, as a mixture, are the ensemble.
+"""
+
+import argparse
+from pathlib import Path
+
+import jax
+import numpy as np
+from scipy.special import logsumexp, ndtr
+
+from mrgpssm import MRGPSSM
+from mrgpssm.data import Scaling
+from mrgpssm.experiments.record import write_record
+from mrgpssm.experiments.reproduce.config import Evaluation
+from mrgpssm.experiments.reproduce.evaluate import evaluate, make_course
+from mrgpssm.experiments.reproduce.fleet import make_fleet
+from mrgpssm.experiments.reproduce.problems import Fold, Problem, engine_problem
+from mrgpssm.options import check_options
+from mrgpssm.precision import floating_point
+from mrgpssm.training import begin, fit_fleet
+
+FILTERS = (10, 60, 300)
+VARIANTS = {
+    "plain": {},
+    "plain-10-3-1": {"resolutions": (10, 3, 1)},
+    "filters": {"filters": FILTERS},
+    "filters-10-3-1": {"filters": FILTERS, "resolutions": (10, 3, 1)},
+    "filters-5-5-5": {"filters": FILTERS, "resolutions": (5, 5, 5)},
+}
+WHOLE, LEFT_OUT, THIN = 3, 2, 10
+
+
+def folds_problem(root: str) -> Problem:
+    """Per split: WHOLE folds with all training files and LEFT_OUT with two files left out, a long and a short one."""
+    base = engine_problem("paper", root)
+    folds = []
+    for split in base.folds:
+        longest = sorted(split.train, key=lambda n: -len(base.sequences[n]))
+        folds += [Fold(split.train, split.test)] * WHOLE
+        for out in ((longest[0], longest[5]), (longest[1], longest[4])):
+            folds.append(Fold(tuple(n for n in split.train if n not in out), tuple(sorted(out))))
+    return Problem(base.name, base.sequences, tuple(folds))
+
+
+def train(name: str, problem: Problem, folder: Path) -> None:
+    """One variant as one fleet; its thinned free runs go into FOLDER/NAME.npz."""
+    options = check_options(MRGPSSM(**VARIANTS[name]).get_params())
+    with floating_point(options.precision):
+        fleet = make_fleet(options, problem)
+        fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
+        everybody = list(range(fleet.size))
+        judged = Evaluation(samples=20, chunk=1000)
+        found = evaluate(fitted.state.ssm, fleet, make_course(fleet, problem), judged, seed=0, keep=everybody)
+    kept = {"fold": fleet.fold, "output": fleet.output, "bounds": fitted.bounds}
+    for m in everybody:
+        files = range(len(problem.folds[fleet.fold[m]].test))
+        for key, runs in (("m", found.mean[m]), ("s", found.std[m])):
+            kept[f"{key}{m}"] = np.concatenate([runs[k][::THIN] for k in files]).astype(np.float16)
+    np.savez_compressed(folder / f"{name}.npz", **kept)
+
+
+class Runs:
+    """The kept free runs of one variant, in the data's units."""
+
+    def __init__(self, path: Path, problem: Problem):
+        self.kept, self.problem = np.load(path), problem
+        self.scalings = [Scaling.fit([problem.sequences[k] for k in f.train]) for f in problem.folds]
+
+    def member(self, fold: int, output: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation, noise included."""
+        number = int(np.flatnonzero((self.kept["fold"] == fold) & (self.kept["output"] == output))[0])
+        offset, sd = (getattr(self.scalings[fold], k)[output] for k in ("output_mean", "output_sd"))
+        return offset + sd * self.kept[f"m{number}"].astype(float), sd * self.kept[f"s{number}"].astype(float)
+
+    def measured(self, fold: int, output: int) -> np.ndarray:
+        """What the free runs are judged against."""
+        files = self.problem.folds[fold].test
+        return np.concatenate([self.problem.sequences[k].outputs[::THIN, output] for k in files])
+
+
+def scores(y: np.ndarray, means: np.ndarray, sds: np.ndarray) -> dict[str, float]:
+    """Of a mixture of Gaussians (K, T): RMSE of its mean, nLL, CRPS in closed form, coverage of its central bands.
+
+    CRPS = E|X - y| - E|X - X'| / 2 with E|N(μ, σ²)| = 2 σ φ(μ/σ) + μ (2 Φ(μ/σ) - 1).
+    """
+    seen = ~np.isnan(y)
+    y, means, sds = y[seen], means[:, seen], sds[:, seen]
+    z = (y - means) / sds
+    nll = np.log(len(means)) + 0.5 * np.log(2 * np.pi) - logsumexp(-0.5 * z**2 - np.log(sds), axis=0)
+    pairs = absolute(means[:, None] - means[None], np.sqrt(sds[:, None] ** 2 + sds[None] ** 2)).mean((0, 1))
+    distance = np.abs(ndtr(z).mean(0) - 0.5)
+    return {
+        "rmse": float(np.sqrt(np.mean((means.mean(0) - y) ** 2))),
+        "nll": float(nll.mean()),
+        "crps": float(np.mean(absolute(y - means, sds).mean(0) - pairs / 2)),
+        **{f"coverage_{round(100 * q)}": float(np.mean(distance <= q / 2)) for q in (0.5, 0.9, 0.95)},
+    }
+
+
+def absolute(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """E|N(mean, sd²)|."""
+    z = mean / sd
+    return 2 * sd * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) + mean * (2 * ndtr(z) - 1)
+
+
+def judge(name: str, runs: Runs, device: str) -> dict:
+    """All scores of one variant, per output and split."""
+    each = WHOLE + LEFT_OUT
+    table: dict[str, dict] = {}
+    for output, title in enumerate(runs.problem.outputs):
+        rows: dict[str, list] = {"ensemble": [], "single_rmse": [], "left_out_rmse": []}
+        for split in range(len(runs.problem.folds) // each):
+            first = split * each
+            members = [runs.member(first + k, output) for k in range(WHOLE)]
+            means, sds = (np.stack([m[i] for m in members]) for i in (0, 1))
+            y = runs.measured(first, output)
+            rows["ensemble"].append({k: round(v, 5) for k, v in scores(y, means, sds).items()})
+            rows["single_rmse"].append([round(scores(y, m[None], s[None])["rmse"], 5) for m, s in members])
+            for fold in range(first + WHOLE, first + each):
+                mean, sd = runs.member(fold, output)
+                held = scores(runs.measured(fold, output), mean[None], sd[None])
+                rows["left_out_rmse"].append(round(held["rmse"], 5))
+        table[title] = rows
+    return {
+        "experiment": "options",
+        "variant": name,
+        "options": check_options(MRGPSSM(**VARIANTS[name]).get_params()).to_json(),
+        "data": runs.problem.describe(),
+        "rows": f"every {THIN}th",
+        "trained_on": device,
+        "outputs": table,
+    }
+
+
+def main() -> None:
+    """Train what has no runs yet, or write a record of every variant that has."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=["train", "record"])
+    parser.add_argument("root")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--out", type=Path, default=Path("results/options"))
+    parser.add_argument("--device", default=None, help="what the runs were trained on, if not this machine")
+    given = parser.parse_args()
+    problem = folds_problem(given.root)
+    for name in given.variants:
+        path = given.folder / f"{name}.npz"
+        if given.task == "train" and not path.exists():
+            train(name, problem, given.folder)
+        if given.task == "record" and path.exists():
+            device = given.device or str(jax.devices()[0].device_kind)
+            write_record(given.out / f"engine-{name}.json", judge(name, Runs(path, problem), device))
+
+
+if __name__ == "__main__":
+    main()
