@@ -16,15 +16,17 @@ import pandas as pd
 from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
+from mrgpssm.mean_run import mean_run
 from mrgpssm.members import make_members, output_groups, training_settings
 from mrgpssm.model import SSM, Component
-from mrgpssm.modelfile import FittedModel, read_model, write_model
+from mrgpssm.modelfile import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.native import ready
 from mrgpssm.options import Options, check_options, check_simulation
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import calibration, forecast, scores
 from mrgpssm.progress import reporter
 from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
+from mrgpssm.runtime import Stepper, parse
 from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.estimate import estimate
@@ -166,6 +168,16 @@ class MRGPSSM:
             quantiles=quantiles,
             keep_samples=keep_samples,
         )
+
+    def simulate_mean(self, inputs: np.ndarray | Sequence) -> np.ndarray:
+        """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble; what is exported."""
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        return mean_run(self.fitted_, _inputs(inputs, self.fitted_))
+
+    def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
+        """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
+        check_simulation(hasattr(self, "fitted_"), samples, 1, ())
+        return parse(model_bytes(self.fitted_), "the fitted model").stepper(samples, seed)
 
     def score(self, sequences: Sequence | Iterable[Sequence], samples: int = 100, seed: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.
