@@ -105,7 +105,7 @@ def test_files_that_are_no_sweep_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="no such file"):
         read_sweep(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("[sweep")
-    with pytest.raises(ConfigError, match="not a TOML file that can be read"):
+    with pytest.raises(ConfigError, match="not valid TOML"):
         read_sweep(tmp_path / "bad.toml")
 
 
@@ -193,7 +193,7 @@ def test_48_runs_survive_a_killed_worker_and_a_killed_client(home):
     os.kill(workers_of(client.pid)[-1], signal.SIGKILL)
     wait_for(12, folder, client)
     client.kill()
-    client.wait()
+    client.communicate()
     left = len(list(folder.glob("*.json")))
     assert 12 <= left < 48
     again = start(path)

@@ -24,12 +24,11 @@ Instead of [grid], or beside it, [[run]] lists single combinations.
 """
 
 import itertools
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.config import model_keys
+from mrgpssm.config import model_keys, read_tables
 from mrgpssm.errors import ConfigError
 from mrgpssm.options import Options, check_options
 
@@ -73,13 +72,7 @@ class SweepConfig:
 
 def read_sweep(path: Path) -> SweepConfig:
     """Read and check a sweep's file; relative paths are those of the folder it lies in."""
-    try:
-        tables = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: this is not a TOML file that can be read: {error}.") from None
-    return make_sweep(tables, path.parent, str(path))
+    return make_sweep(read_tables(path), path.parent, str(path))
 
 
 def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:
