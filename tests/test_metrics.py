@@ -96,4 +96,4 @@ def test_forecasts_become_datasets_where_xarray_is():
             run.to_xarray()
         return
     data = run.to_xarray()
-    assert float(data["components"].sel(component="a", output="y").sum()) == 3.0
+    assert float(data["predictions"]["components"].sel(component="a", output="y").sum()) == 3.0

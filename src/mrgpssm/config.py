@@ -65,8 +65,8 @@ def model_keys() -> dict[str, Any]:
     return {name: p.default for name, p in inspect.signature(MRGPSSM).parameters.items()}
 
 
-def read_config(path: Path) -> dict[str, dict[str, Any]]:
-    """The tables of a TOML file."""
+def read_tables(path: Path) -> dict[str, Any]:
+    """What a TOML file holds, or one sentence."""
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -74,9 +74,14 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: the file cannot be read as UTF-8 text ({error}).") from None
     try:
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: this is not valid TOML: {error}.") from None
+
+
+def read_config(path: Path) -> dict[str, dict[str, Any]]:
+    """The tables of a run's TOML file."""
+    tables = read_tables(path)
     for name, table in tables.items():
         if name not in ("data", "model", "run"):
             raise ConfigError(f"{path}: {_unknown('section', name, ('data', 'model', 'run'))}")

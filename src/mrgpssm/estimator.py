@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +16,18 @@ import pandas as pd
 from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match, with_filters
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
+from mrgpssm.mean_run import mean_run
 from mrgpssm.members import make_members, output_groups, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
-from mrgpssm.modelfile import FittedModel, read_model, write_model
+from mrgpssm.modelfile import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.native import ready
 from mrgpssm.options import Options, check_options, check_simulation
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import calibration, forecast, scores
-from mrgpssm.progress import reporter
+from mrgpssm.progress import reporter, told
 from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
-from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
+from mrgpssm.runtime import Stepper, parse
+from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.estimate import estimate
 
@@ -162,13 +164,15 @@ class MRGPSSM:
         progress: bool = True,
         run_dir: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        callbacks: SequenceOf[Callable[[Progress], None]] = (),
     ) -> "MRGPSSM":
         """Learn from one or many sequences; `validation` calibrates the bands and is scored.
 
         Scores before and after calibration are kept in `uncalibrated_scores_` and `validation_scores_`.
 
         With `run_dir`, the run leaves its trace, checkpoints and model there; started again with the same data and
-        arguments, a run that was cut short goes on where it stood.
+        arguments, a run that was cut short goes on where it stood. Every callback sees the progress after each
+        chunk of steps (`mrgpssm.interop.callbacks` has some).
 
         Args:
             sequences: Recordings with the same columns and the same dt.
@@ -176,6 +180,7 @@ class MRGPSSM:
             progress: Show a bar, or a line now and then where there is no terminal.
             run_dir: A folder for this run alone.
             checkpoint_seconds: Seconds between checkpoints.
+            callbacks: Functions of the progress.
 
         Returns:
             The model itself.
@@ -190,14 +195,15 @@ class MRGPSSM:
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
         held_out = None if validation is None else [match(s, *names) for s in as_list(validation)]
-        with floating_point(options.precision), reporter(progress, options.resolutions) as report:
+        with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
+            report = told(shown, *callbacks)
             plan, ssm = make_plan(options, training, scaling)
             if run_dir is None:
                 fleet = fit_fleet(plan, begin(plan, ssm), report)
             else:
                 run = RunDirectory(Path(run_dir), checkpoint_seconds)
                 fleet = _fit_in(run, options, plan, ssm, first, report)
-        self.fitted_ = _best(options, fleet, scaling, first)
+        self.fitted_ = best_restarts(options, fleet, scaling, first)
         self.history_ = fleet.history
         self.uncalibrated_scores_ = self.validation_scores_ = None if held_out is None else self.score(held_out)
         if held_out is not None and options.calibrate:
@@ -249,6 +255,16 @@ class MRGPSSM:
             quantiles=quantiles,
             keep_samples=keep_samples,
         )
+
+    def simulate_mean(self, inputs: np.ndarray | Sequence) -> np.ndarray:
+        """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble; what is exported."""
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        return mean_run(self.fitted_, _inputs(inputs, self.fitted_))
+
+    def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
+        """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
+        check_simulation(hasattr(self, "fitted_"), samples, 1, ())
+        return parse(model_bytes(self.fitted_), "the fitted model").stepper(samples, seed)
 
     def score(self, sequences: Sequence | Iterable[Sequence], samples: int = 100, seed: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.
@@ -364,7 +380,7 @@ def _check_data(options: Options, training: list[Sequence]) -> None:
     check_lengths(training, options.resolutions, options.buffer + options.window)
 
 
-def _best(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The restarts with the best bounds, for every output."""
     groups = output_groups(options, len(first.output_names))
     bounds = np.nan_to_num(fleet.bounds.reshape(len(groups), options.restarts), nan=-np.inf)

@@ -77,11 +77,18 @@ class Forecast:
                 columns[f"{name}.{part}"] = values[:, index]
         return pd.DataFrame(columns, index=pd.Index(self.time, name="time"))
 
-    def to_xarray(self) -> Any:
-        """An xarray Dataset over time, output, quantile and component (extra `interop`).
+    def to_xarray(self, measured: np.ndarray | None = None) -> Any:
+        """An xarray DataTree with ArviZ's group names (extra `interop`).
+
+        `predictions` holds mean, std, quantiles and components over time and output and, where samples were kept, these
+        as `outputs` (chain, draw, time, output), without observation noise; `observed_data` holds `measured` outputs
+        (T, D_y), where given.
+
+        Args:
+            measured: Outputs to lay beside the forecast.
 
         Returns:
-            A Dataset with `mean`, `std`, `quantiles` and `components`.
+            The tree.
 
         Raises:
             ImportError: xarray is not installed.
@@ -91,13 +98,19 @@ class Forecast:
         except ImportError:
             raise ImportError("to_xarray needs xarray; install mrgpssm[interop].") from None
         levels, parts = sorted(self.quantiles), list(self.components)
-        both = ("time", "output")
-        return xarray.Dataset(
-            {
-                "mean": (both, self.mean),
-                "std": (both, self.std),
-                "quantiles": (("quantile", *both), np.stack([self.quantiles[q] for q in levels])),
-                "components": (("component", *both), np.stack([self.components[p] for p in parts])),
-            },
-            coords={"time": self.time, "output": list(self.output_names), "quantile": levels, "component": parts},
+        both, coords = ("time", "output"), {"time": self.time, "output": list(self.output_names)}
+        variables = {
+            "mean": (both, self.mean),
+            "std": (both, self.std),
+            "quantiles": (("quantile", *both), np.stack([self.quantiles[q] for q in levels])),
+            "components": (("component", *both), np.stack([self.components[p] for p in parts])),
+        }
+        if self.samples is not None:
+            variables["outputs"] = (("chain", "draw", *both), self.samples[None])
+        predictions = xarray.Dataset(
+            variables, coords | {"quantile": levels, "component": parts}, {"units": str(self.units)}
         )
+        groups = {"predictions": predictions}
+        if measured is not None:
+            groups["observed_data"] = xarray.Dataset({"outputs": (both, np.asarray(measured, float))}, coords)
+        return xarray.DataTree.from_dict(groups)

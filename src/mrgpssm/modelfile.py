@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.data import Scaling, filter_names
+from mrgpssm.data import Scaling, Sequence, filter_names, joined, with_filters
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
@@ -57,6 +57,12 @@ class FittedModel:
     def drive_names(self) -> tuple[str, ...]:
         """What the model is driven by: inputs and their averages."""
         return filter_names(self.input_names, self.options.filters)
+
+    def drive(self, sequence: Sequence, warmup: Sequence | None = None) -> np.ndarray:
+        """Scaled inputs and their averages, which go on from where a warm-up, just before, leaves them."""
+        if warmup is None or not self.options.filters:
+            return self.scaling.inputs(with_filters(sequence, self.options.filters).inputs)
+        return self.scaling.inputs(with_filters(joined(warmup, sequence), self.options.filters).inputs[len(warmup) :])
 
     @property
     def groups(self) -> Groups:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from mrgpssm import metrics
 from mrgpssm._types import Key
-from mrgpssm.data import Sequence, joined, with_filters
+from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.members import head_rows
@@ -147,7 +147,7 @@ def _pieces(
     model: FittedModel, sequences: list[Sequence], warmup: Sequence | None, samples: int, seed: int, stride: int
 ) -> Iterator[Piece]:
     """Free runs of all models over all sequences at once, handed out by sequence and group of outputs."""
-    inputs = [_drive(model, sequence, warmup) for sequence in sequences]
+    inputs = [model.drive(sequence, warmup) for sequence in sequences]
     clocks = [sequence.clock() for sequence in sequences]
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
@@ -189,13 +189,6 @@ def _piece(
     )
 
 
-def _drive(model: FittedModel, sequence: Sequence, warmup: Sequence | None = None) -> np.ndarray:
-    """What the model is driven by: scaled inputs, and their averages, which go on from where a warm-up leaves them."""
-    if warmup is None or not model.options.filters:
-        return model.scaling.inputs(with_filters(sequence, model.options.filters).inputs)
-    return model.scaling.inputs(with_filters(joined(warmup, sequence), model.options.filters).inputs[len(warmup) :])
-
-
 def _key(seed: int, number: int, group: int) -> Key:
     """The key of one model of the ensemble."""
     key = jax.random.fold_in(jax.random.key(seed), group)
@@ -224,7 +217,7 @@ def _start(
         return start_particles(ssm, samples, jnp.asarray(np.hstack([seen, blank]), dtype), key=key)
     if len(warmup) < head:
         raise DataError(f"warmup needs at least {head} rows for the recognition network; got {len(warmup)}.")
-    past_inputs = jnp.asarray(_drive(model, warmup), dtype)
+    past_inputs = jnp.asarray(model.drive(warmup), dtype)
     past_outputs = jnp.asarray(model.scaling.outputs(warmup.outputs)[:, columns], dtype)
     seen = jnp.concatenate([past_inputs, past_outputs], axis=1)[:head]
     particles = start_particles(ssm, samples, seen, key=key)

@@ -26,6 +26,16 @@ def reporter(show: bool, resolutions: tuple[int, ...], label: str = "fit"):
         yield _lines(resolutions, label)
 
 
+def told(*listeners: Callable[[Report], None]) -> Callable[[Report], None]:
+    """One callback that tells all of them, in order."""
+
+    def tell(report: Report) -> None:
+        for listener in listeners:
+            listener(report)
+
+    return tell
+
+
 def _silent(report: Report) -> None:
     del report
 

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from mrgpssm.cache import user_cache
-from mrgpssm.cli import bench, data, demo, fit, report, reproduce, suggest, use
+from mrgpssm.cli import bench, data, demo, export, fit, report, reproduce, suggest, sweep, tune, use
 from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
 
 app = typer.Typer(
@@ -21,9 +21,12 @@ app.command("fit")(fit.fit)
 app.command("resume")(fit.resume)
 app.command("simulate")(use.simulate)
 app.command("evaluate")(use.evaluate)
+app.command("export")(export.export)
 app.command("report")(report.report)
 app.command("suggest")(suggest.suggest)
 app.command("bench")(bench.bench)
+app.command("tune")(tune.tune)
+app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 

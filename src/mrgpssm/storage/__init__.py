@@ -1,8 +1,16 @@
-"""What reaches the disk: whole files or none, tensors with a checksum, trees by the names of their leaves."""
+"""What reaches the disk: whole files or none, tensors with a checksum, trees by the names of their leaves.
+
+Trees are JAX's: they are loaded when asked for, so that files can be read without it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from mrgpssm.storage.atomic import append_line, flush_folder, make_directory, open_lock, write_atomic
 from mrgpssm.storage.tensors import pack, read_bytes, unpack
-from mrgpssm.storage.trees import fill, named_leaves
+
+if TYPE_CHECKING:
+    from mrgpssm.storage.trees import fill, named_leaves
 
 __all__ = [
     "append_line",
@@ -16,3 +24,9 @@ __all__ = [
     "unpack",
     "write_atomic",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("fill", "named_leaves"):
+        raise AttributeError(f"module 'mrgpssm.storage' has no attribute {name!r}")
+    return getattr(import_module("mrgpssm.storage.trees"), name)

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from mrgpssm._types import Array, Float, Int
 from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
+from mrgpssm.training.devices import fleet_mesh, fleet_program, on_all, on_first
 from mrgpssm.training.journal import Journal, Progress
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
@@ -100,7 +103,7 @@ def _steps(
 
 
 _AXES = (None, None, eqx.if_array(0), Phase(None, 0, 0, None, None), eqx.if_array(0), None, None)  # pyright: ignore
-_fleet_steps = eqx.filter_jit(eqx.filter_vmap(_steps, in_axes=_AXES))
+_fleet_steps = fleet_program(_steps, _AXES)
 
 
 def begin(plan: Plan, ssm: SSM[Component]) -> Snapshot:
@@ -118,19 +121,23 @@ def fit_fleet(
 ) -> FleetFit:
     """Train every member: cycles x components x steps, each component on the residual of the others, then cached.
 
-    A single component trains all its steps under one learning-rate schedule; several reset it in every cycle. `keep`
-    sees a snapshot after every chunk of steps; a run started from any of them ends in the same numbers.
+    A single component trains all its steps under one learning-rate schedule; several reset it in every cycle. Where
+    several devices are visible they share the members. `keep` sees a snapshot after every chunk of steps; a run
+    started from any of them ends in the same numbers.
     """
+    mesh = fleet_mesh(plan.tasks.columns.shape[0])
+    plan = replace(plan, series=on_all(plan.series, mesh))
     settings, series, tasks = plan.settings, plan.series, plan.tasks
     longest = int(jnp.max(series.lengths))
-    walks = {"samples": settings.samples, "head": settings.head, "chunk": settings.sweep_chunk, "longest": longest}
+    walks: dict[str, Any] = {"samples": settings.samples, "head": settings.head, "chunk": settings.sweep_chunk}
+    walks |= {"longest": longest, "mesh": mesh}
     order = settings.turns(plan.resolutions)
     journal = Journal(settings, len(order), start.alive, start.history, report)
     here = start
     while here.turn < plan.turns:
         part = order[here.turn % len(order)]
         resolution = plan.resolutions[part]
-        here = train_turn(plan, here, part, journal, keep)
+        here = train_turn(plan, here, part, journal, keep, mesh)
         keys = _fold(_fold(tasks.key, _SWEEP), here.turn)
         component = here.state.ssm.components[part]
         cache = sweep(component, resolution, series, tasks, here.state.caches[part], keys=keys, **walks)
@@ -138,11 +145,13 @@ def fit_fleet(
         state = eqx.tree_at(lambda s, part=part: s.caches[part], here.state, cache)
         here = replace(here, state=state, turn=here.turn + 1, step=0, alive=journal.alive)
     bounds = series_bound(here.state.ssm, plan.resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
-    alive = journal.alive
-    return FleetFit(here.state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, tuple(journal.history))
+    alive, state = journal.alive, on_first(here.state, mesh)
+    return FleetFit(state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, tuple(journal.history))
 
 
-def train_turn(plan: Plan, here: Snapshot, part: int, journal: Journal, keep: Callable[[Snapshot], None]) -> Snapshot:
+def train_turn(
+    plan: Plan, here: Snapshot, part: int, journal: Journal, keep: Callable[[Snapshot], None], mesh: Mesh | None = None
+) -> Snapshot:
     """The steps of one component in one cycle (paper, Alg. 3), chunk by chunk, from where the snapshot stands."""
     settings, cycle = plan.settings, here.turn // len(plan.resolutions)
     phase = Phase(
@@ -157,7 +166,7 @@ def train_turn(plan: Plan, here: Snapshot, part: int, journal: Journal, keep: Ca
         first = chunk + (cycle * settings.steps if len(plan.resolutions) == 1 else 0)
         serial = here.turn * settings.steps + chunk
         counters = (jnp.asarray(first, jnp.int32), jnp.asarray(serial, jnp.int32))
-        learner, info = _fleet_steps(settings, plan.series, plan.tasks, phase, learner, *counters)
+        learner, info = _fleet_steps(mesh, settings, plan.series, plan.tasks, phase, learner, *counters)
         done = chunk + settings.chunk
         journal.note(info, learner, part, cycle, done, here.turn * settings.steps + done)
         state = _put(here.state, part, learner)

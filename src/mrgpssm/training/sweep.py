@@ -7,12 +7,14 @@ A chunk is one compiled program; sequences that have ended run on idly and write
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from mrgpssm._types import Array, Float, Int, Key, Keys, Scalar
 from mrgpssm.data import Series
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Noise, draw_process, draw_states, fastest
+from mrgpssm.training.devices import fleet_program
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_inputs, member_outputs
 
@@ -99,13 +101,10 @@ def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[W
     return tuple(moved), log_likelihood(measured, predictions, ssm.observation_variance())
 
 
-_begin = eqx.filter_jit(eqx.filter_vmap(begin, in_axes=(eqx.if_array(0), 0, None, 0)))
-_write_fleet = eqx.filter_jit(
-    eqx.filter_vmap(_write, in_axes=(eqx.if_array(0), None, None, eqx.if_array(0), 0, 0, None, None, 0)), donate="none"
-)
-_score_fleet = eqx.filter_jit(
-    eqx.filter_vmap(_score, in_axes=(eqx.if_array(0), None, None, eqx.if_array(0), 0, None, None, 0))
-)
+_EACH = eqx.if_array(0)
+_begin = fleet_program(begin, (_EACH, 0, None, 0))
+_write_fleet = fleet_program(_write, (_EACH, None, None, _EACH, 0, 0, None, None, 0))
+_score_fleet = fleet_program(_score, (_EACH, None, None, _EACH, 0, None, None, 0))
 
 
 def heads_of(series: Series, task: Task, head: int) -> Float[Array, "k h c"]:
@@ -115,7 +114,7 @@ def heads_of(series: Series, task: Task, head: int) -> Float[Array, "k h c"]:
     return jnp.concatenate([inputs, outputs], axis=-1)
 
 
-_heads_fleet = eqx.filter_jit(eqx.filter_vmap(heads_of, in_axes=(None, eqx.if_array(0), None)))
+_heads_fleet = fleet_program(heads_of, (None, _EACH, None))
 
 
 def _chunks(longest: int, chunk: int) -> tuple[int, int]:
@@ -136,14 +135,15 @@ def sweep(
     chunk: int,
     longest: int,
     keys: Keys,
+    mesh: Mesh | None = None,
 ) -> Cache:
     """Simulate one component of every member over all data at stride 1 and cache what backfitting needs."""
     unit = jnp.asarray(resolution, series.clock.dtype)
     count, chunks = _chunks(longest, chunk)
-    here = _begin(component, _heads_fleet(series, tasks, head), samples, keys)
+    here = _begin(mesh, component, _heads_fleet(mesh, series, tasks, head), samples, keys)
     for index in range(chunks):
         first = jnp.asarray(index * count, jnp.int32)
-        here, cache = _write_fleet(component, unit, series, tasks, here, cache, first, count, keys)
+        here, cache = _write_fleet(mesh, component, unit, series, tasks, here, cache, first, count, keys)
     return cache
 
 
@@ -158,6 +158,7 @@ def series_bound(
     chunk: int,
     longest: int,
     keys: Keys,
+    mesh: Mesh | None = None,
 ) -> Float[Array, " f"]:
     """The lower bound of every member on its whole training series at stride 1 (paper, Eq. 14), on equal noise.
 
@@ -165,21 +166,22 @@ def series_bound(
     """
     units = tuple(jnp.asarray(r, series.clock.dtype) for r in resolutions)
     count, chunks = _chunks(longest, chunk)
-    heads = _heads_fleet(series, tasks, head)
+    heads = _heads_fleet(mesh, series, tasks, head)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
-    here = tuple(_begin(c, heads, samples, fold(keys, index)) for index, c in enumerate(ssm.components))
-    total = _divergences(ssm, heads)
+    here = tuple(_begin(mesh, c, heads, samples, fold(keys, index)) for index, c in enumerate(ssm.components))
+    total = _divergences(mesh, ssm, heads)
     for index in range(chunks):
         first = jnp.asarray(index * count, jnp.int32)
-        here, likelihood = _score_fleet(ssm, units, series, tasks, here, first, count, keys)
+        here, likelihood = _score_fleet(mesh, ssm, units, series, tasks, here, first, count, keys)
         total = total + likelihood
     return total
 
 
-@eqx.filter_jit
-@eqx.filter_vmap(in_axes=(eqx.if_array(0), 0))
-def _divergences(ssm: SSM[Component], heads: Float[Array, "k h c"]) -> Scalar:
+def _minus_divergences(ssm: SSM[Component], heads: Float[Array, "k h c"]) -> Scalar:
     """- KL(q(x_0) || p(x_0)) - KL(q(f_M) || p(f_M))."""
     initial = jnp.stack([jnp.mean(jax.vmap(c.initial.kl)(heads)) for c in ssm.components])
     inducing = jnp.stack([d.gp.kl() for d in ssm.dynamics()])
     return -jnp.sum(initial) - jnp.sum(inducing)
+
+
+_divergences = fleet_program(_minus_divergences, (_EACH, 0))

@@ -34,7 +34,12 @@ def sweep_seconds(fleet: Fleet) -> float:
     start = begin(plan, fleet.ssm)
     component, cache = start.state.ssm.components[0], start.state.caches[0]
     longest = int(jnp.max(plan.series.lengths))
-    walks = {"samples": settings.samples, "head": settings.head, "chunk": settings.sweep_chunk, "longest": longest}
+    walks: dict[str, Any] = {
+        "samples": settings.samples,
+        "head": settings.head,
+        "chunk": settings.sweep_chunk,
+        "longest": longest,
+    }
     return median_seconds(
         lambda: sweep(component, plan.resolutions[0], plan.series, plan.tasks, cache, keys=plan.tasks.key, **walks)
     )

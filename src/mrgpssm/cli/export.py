@@ -1,0 +1,33 @@
+"""`mrgpssm export`: the mean model for other machines."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.errors import ConfigError
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    form: Annotated[str, typer.Option("--format", help="c or stablehlo.")] = "c",
+    name: Annotated[str, typer.Option(help="Prefix of the C names.")] = "mrgpssm",
+) -> None:
+    """Write the mean model as one dependency-free C99 file, or as a StableHLO program for `jax.export`."""
+    from mrgpssm.runtime import load
+    from mrgpssm.storage import write_atomic
+
+    if form not in ("c", "stablehlo"):
+        raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")
+    fitted = load(model / "model.mrgpssm" if model.is_dir() else model)
+    if form == "c":
+        from mrgpssm.export import c_source
+
+        data = c_source(fitted, name).encode()
+    else:
+        from mrgpssm.export.stablehlo import stablehlo
+
+        data = stablehlo(fitted)
+    write_atomic(out, data)
+    typer.echo(f"Wrote {out}: the mean model, {len(data):,} bytes.")

@@ -1,0 +1,48 @@
+"""`mrgpssm sweep`: many runs, on this machine or on a cluster."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrgpssm.cli.show import print_json, print_rows
+from mrgpssm.errors import ConfigError, FitError
+
+
+def sweep(
+    config: Annotated[Path, typer.Argument(help="A TOML file of datasets, splits and options.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="Local processes; default: what the machine has.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to join.")] = None,
+    serial: Annotated[bool, typer.Option("--serial", help="Run here, without workers.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run a grid of models; finished runs are skipped, so that the same command goes on after anything was killed."""
+    from mrgpssm.sweep.config import read_sweep
+    from mrgpssm.sweep.engine import Workers, run_sweep
+    from mrgpssm.sweep.results import results_table, write_results
+
+    if serial and (workers is not None or cluster is not None):
+        raise ConfigError("--serial uses no workers; leave out --workers and --cluster.")
+    chosen = read_sweep(config)
+    done = run_sweep(
+        chosen, Workers(serial, workers, cluster), lambda line: None if quiet else typer.echo(line, err=True)
+    )
+    table = results_table(chosen.directory, done.runs)
+    written = write_results(chosen.directory, table)
+    failed = sum(value is not None for value in table["failure"].tolist()) if len(table) else 0
+    result = {"runs": len(done.runs), "records": len(table), "skipped": done.skipped, "diverged": failed,
+              "lost": list(done.lost), "files": [str(path) for path in written]}  # fmt: skip
+    if as_json:
+        print_json(result)
+    elif len(table) > failed:
+        best = table.dropna(subset=["nrmse"]).sort_values("nrmse").groupby(["dataset", "output"], sort=False).head(3)
+        options = [c for c in best.columns if c.startswith("option.")]
+        names = ["dataset", "split", "output", *options, "rmse", "nrmse", "crps", "coverage_90"]
+        rows = [
+            [f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in best[names].to_numpy().tolist()
+        ]
+        print_rows(f"The best of {len(table)} runs", [name.removeprefix("option.") for name in names], rows)
+        typer.echo(f"Wrote {', '.join(map(str, written))}.")
+    if done.lost:
+        raise FitError(f"{len(done.lost)} fleets were not finished ({done.lost[0]}); the same command tries again.")

@@ -1,0 +1,95 @@
+"""The protocol of nonlinearbenchmark.org in one call: learn, find the state from the first rows, run freely, score.
+
+Of a test recording only the inputs and the first n outputs are used, n being the benchmark's own initialisation window;
+the error counts the rows after it, in the unit that the benchmark's table uses.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
+from mrgpssm.errors import ConfigError
+from mrgpssm.estimator import MRGPSSM
+from mrgpssm.interop.extras import need
+from mrgpssm.metrics import rmse
+
+# The unit of each table, and how many of it are one unit of the data.
+UNITS = {
+    "WienerHammerBenchMark": ("mV", 1000.0),
+    "Silverbox": ("mV", 1000.0),
+    "Cascaded_Tanks": ("V", 1.0),
+    "EMPS": ("mm", 1000.0),
+    "CED": ("ticks/s", 1.0),
+}
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """The fitted model, the simulations (T, D_y) with the measured initialisation rows in place, and their errors."""
+
+    model: MRGPSSM
+    simulations: dict[str, np.ndarray]
+    rmse: dict[str, float | list[float]]
+    unit: str
+
+
+def run_benchmark(
+    benchmark: Any, model: MRGPSSM, *, samples: int = 100, seed: int = 0, progress: bool = True
+) -> BenchmarkResult:
+    """Run a benchmark by its name in `nonlinear_benchmarks`, or given as (train, test) recordings of that package."""
+    if isinstance(benchmark, str):
+        train, test = _load(benchmark)
+        unit, factor = UNITS[benchmark]
+    else:
+        (train, test), unit, factor = _pair(benchmark), "the data's unit", 1.0
+    learned = model.fit([r.sequence for r in _recordings(train)], progress=progress)
+    simulations = {name: simulate(learned, r, samples, seed) for name, r in _named(_recordings(test)).items()}
+    errors = {
+        name: _error(r.sequence.outputs[r.initialisation :], simulations[name][r.initialisation :], factor)
+        for name, r in _named(_recordings(test)).items()
+    }
+    return BenchmarkResult(learned, simulations, errors, unit)
+
+
+def simulate(model: MRGPSSM, recording: BenchmarkRecording, samples: int, seed: int) -> np.ndarray:
+    """(T, D_y): the measured outputs of the initialisation window, then the mean of the free run that it starts."""
+    s, n = recording.sequence, recording.initialisation
+    if n < 2:  # a window of one row says nothing about a state
+        return np.asarray(model.simulate(s.inputs, samples=samples, seed=seed).mean, float)
+    if len(s) - n < 2:
+        raise ConfigError(f"{s.name}: the initialisation window of {n} rows leaves {len(s) - n} of {len(s)} to score.")
+    rest = model.simulate(s.inputs[n:], warmup=(s.inputs[:n], s.outputs[:n]), samples=samples, seed=seed)
+    return np.concatenate([s.outputs[:n], rest.mean])
+
+
+def _load(name: str) -> tuple[Any, Any]:
+    if name not in UNITS:
+        raise ConfigError(f"There is no benchmark {name!r} here; choose one of {', '.join(UNITS)}.")
+    package = need("nonlinear_benchmarks", "A benchmark by name", "interop")
+    return getattr(package, name)(atleast_2d=True, always_return_tuples_of_datasets=True)
+
+
+def _pair(benchmark: Any) -> tuple[Any, Any]:
+    if not isinstance(benchmark, tuple) or len(benchmark) != 2:
+        raise ConfigError("Give a benchmark's name, or a pair (train, test) of its recordings.")
+    return benchmark
+
+
+def _recordings(given: Any) -> list[BenchmarkRecording]:
+    many = from_benchmark(given if isinstance(given, list | tuple) else [given])
+    return list(many)
+
+
+def _named(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
+    """Recordings by name; names that repeat get a number."""
+    names = [r.sequence.name for r in recordings]
+    unique = [n if names.count(n) == 1 else f"{n} {i + 1}" for i, n in enumerate(names)]
+    return dict(zip(unique, recordings, strict=True))
+
+
+def _error(measured: np.ndarray, simulated: np.ndarray, factor: float) -> float | list[float]:
+    """RMSE per output; a bare number where there is one."""
+    values = [float(v) for v in factor * rmse(measured, simulated)]
+    return values[0] if len(values) == 1 else values

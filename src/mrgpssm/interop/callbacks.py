@@ -1,0 +1,75 @@
+"""Callbacks for `MRGPSSM.fit`: how training goes, shown by TensorBoard or MLflow.
+
+    with TensorBoard("logs") as board:
+        model.fit(data, callbacks=[board])
+
+Any callable that takes a `mrgpssm.training.Progress` will do as well.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.interop.extras import need
+from mrgpssm.training import Progress
+
+
+def scalars(progress: Progress) -> dict[str, float]:
+    """What is logged of a report: bound, KL and window RMSE of the member with the best bound, and skipped steps."""
+    where = f"component_{progress.component + 1}"
+    values = {f"{where}/skipped": float(progress.skipped.sum()), "cycle": float(progress.cycle + 1)}
+    if np.isfinite(progress.bound).any():
+        best = int(np.nanargmax(progress.bound))
+        for name in ("bound", "kl", "rmse"):
+            values[f"{where}/{name}"] = float(getattr(progress, name)[best])
+    return values
+
+
+class TensorBoard:
+    """Writes event files that TensorBoard shows; `writer` is any object with `add_scalar` (default: tensorboardX)."""
+
+    def __init__(self, folder: str | os.PathLike[str], writer: Any = None):
+        if writer is None:
+            writer = need("tensorboardX", "The TensorBoard callback", "tracking").SummaryWriter(os.fspath(folder))
+        self.writer = writer
+
+    def __call__(self, progress: Progress) -> None:
+        for name, value in scalars(progress).items():
+            self.writer.add_scalar(name, value, progress.done)
+
+    def close(self) -> None:
+        """Flush and close the event file."""
+        self.writer.close()
+
+    def __enter__(self) -> "TensorBoard":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class MLflow:
+    """Logs to the active MLflow run, or to one that it starts and ends; `options` are logged as parameters."""
+
+    def __init__(self, run_name: str | None = None, options: dict[str, Any] | None = None):
+        self.mlflow = need("mlflow", "The MLflow callback", "tracking")
+        self.own = self.mlflow.active_run() is None
+        if self.own:
+            self.mlflow.start_run(run_name=run_name)
+        if options:
+            self.mlflow.log_params({name: str(value) for name, value in options.items()})
+
+    def __call__(self, progress: Progress) -> None:
+        self.mlflow.log_metrics(scalars(progress), step=progress.done)
+
+    def close(self) -> None:
+        """End the run, if this callback began it."""
+        if self.own:
+            self.mlflow.end_run()
+
+    def __enter__(self) -> "MLflow":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,47 @@
+"""The noiseless run of a fitted model, by the kernels that draw its samples: v and x_0 at their means."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm._types import Array, Float
+from mrgpssm.data import Sequence
+from mrgpssm.members import head_rows
+from mrgpssm.model import Component
+from mrgpssm.modelfile import FittedModel
+from mrgpssm.precision import floating_point
+from mrgpssm.rollout import Noise, draw_states, fastest
+
+
+def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
+    """(T, D_y) outputs in the data's units, averaged over the ensemble."""
+    inputs, gaps = model.drive(sequence), np.append(np.diff(sequence.clock()), 1.0)
+    total = np.zeros((len(sequence), len(model.output_names)))
+    with floating_point(model.options.precision):
+        dtype = jnp.dtype(model.options.precision)
+        for models in model.ensemble:
+            for columns, ssm in zip(model.groups, models, strict=True):
+                head = _head(model, inputs, len(columns))
+                for unit, component in zip(ssm.time_units, ssm.components, strict=True):
+                    steps = jnp.asarray(gaps / unit, dtype)
+                    outputs = _component_run(component, jnp.asarray(inputs, dtype), steps, jnp.asarray(head, dtype))
+                    total[:, list(columns)] += np.asarray(outputs, float)
+    return model.scaling.output_mean + model.scaling.output_sd * total / len(model.ensemble)
+
+
+def _head(model: FittedModel, inputs: np.ndarray, outputs: int) -> np.ndarray:
+    """What a recognition network sees: the first inputs, and outputs that nobody measured."""
+    rows = head_rows(model.options)
+    return np.hstack([np.resize(inputs[:rows], (rows, inputs.shape[1])), np.full((rows, outputs), np.nan)])
+
+
+@eqx.filter_jit
+def _component_run(
+    component: Component, inputs: Float[Array, "t u"], steps: Float[Array, " t"], head: Float[Array, "h c"]
+) -> Float[Array, "t y"]:
+    (d, m), dtype, t = component.inducing_shape, component.dtype, steps.shape[0]
+    start = component.initial.posterior(head).mean[None, None]
+    silence = Noise(jnp.zeros((1, 1, d), dtype), jnp.zeros((1, 1, d, m), dtype), jnp.zeros((1, 1, t, d), dtype))
+    states = draw_states(fastest(), component.dynamics(), start, inputs[None], steps[None], silence)[0, 0]
+    return jax.vmap(component.emission)(jnp.concatenate([start[0], states[:-1]]))

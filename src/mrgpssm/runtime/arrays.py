@@ -1,0 +1,104 @@
+"""From the tensors of a model file to the arrays that a simulation needs.
+
+The leading axes are N models (rounds of the ensemble x groups of outputs) and L components; a stored parameter is raw,
+as in `mrgpssm.params`: softplus makes it positive, G L⁻ᵀ with L Lᵀ = I + GᵀG makes it a contraction.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mrgpssm.errors import ModelFileError
+
+_FLOOR, _RAW_LIMIT, _MAX_JITTER = 1e-6, 100.0, 1e-1
+JITTER = {"float32": 1e-5, "float64": 1e-8}
+# Preset: the bound on |I + A|, and whether q(v) is stored whitened.
+PRESETS = {"stable": (0.99, True), "paper": (None, False)}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Parameters in their own units, float64, with leading axes (N, L); `whitener`, `variance` as in `Conditional`.
+
+    A step of size h is x' = x + h (A x + B u + b + a(z)ᵀ v) + e, e ~ N(0, h² (k̃ - aᵀa) + h Q), where a(z) = whitener ·
+    exp(-r²/2) and q(v) = N(mean, factor factorᵀ). `noise_sd` is (N, D_y).
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+    b: np.ndarray
+    Q: np.ndarray
+    inducing: np.ndarray
+    relevance: np.ndarray
+    whitener: np.ndarray
+    variance: np.ndarray
+    mean: np.ndarray
+    factor: np.ndarray
+    noise_sd: np.ndarray
+
+
+def positive(raw: np.ndarray) -> np.ndarray:
+    """softplus(raw) + 1e-6."""
+    return np.logaddexp(0.0, raw) + _FLOOR
+
+
+def lower_triangular(raw: np.ndarray) -> np.ndarray:
+    """A lower-triangular factor with positive diagonal."""
+    diagonal = positive(np.diagonal(raw, axis1=-2, axis2=-1))
+    return np.tril(raw, -1) + diagonal[..., None] * np.eye(raw.shape[-1])
+
+
+def make_arrays(
+    components: list[list[dict[str, np.ndarray]]], noise: np.ndarray, preset: str, precision: str
+) -> Arrays:
+    """Every component of every model, converted and stacked; tensors are named as in the file."""
+    rows = [[_component(c, preset, precision) for c in model] for model in components]
+    stacked = {name: np.stack([[c[name] for c in row] for row in rows]) for name in rows[0][0]}
+    return Arrays(**stacked, noise_sd=positive(noise))
+
+
+def _component(tensors: dict[str, np.ndarray], preset: str, precision: str) -> dict[str, np.ndarray]:
+    gp = {name.removeprefix("transition.gp."): value for name, value in tensors.items()}
+    amplitude, relevance = positive(gp["kernel.raw_amplitude"]), 1 / positive(gp["kernel.raw_lengthscales"]) ** 2
+    factors = [_factors(Z, relevance, precision) for Z in gp["inducing"]]
+    inverse, jitter = np.stack([f[0] for f in factors]), np.array([f[1] for f in factors])
+    rho, whitened = PRESETS[preset]
+    mean, factor = gp["posterior.mean"], lower_triangular(gp["posterior.raw_factor"])
+    if not whitened:
+        mean, factor = np.einsum("dij,dj->di", inverse / amplitude, mean), inverse / amplitude @ factor
+    d, inputs = mean.shape[0], relevance.shape[0] - mean.shape[0]
+    A, B, b = np.zeros((d, d)), np.zeros((d, inputs)), np.zeros(d)
+    if rho is not None:
+        A = rho * _contraction(tensors["transition.mean.raw_contraction"]) - np.eye(d)
+        B, b = tensors["transition.mean.B"], tensors["transition.mean.b"]
+    Q = positive(tensors["transition.raw_process_noise"]) ** 2
+    return {
+        "A": A, "B": B, "b": b, "Q": Q, "inducing": gp["inducing"], "relevance": relevance,
+        "whitener": amplitude * inverse, "variance": amplitude**2 * (1 + jitter), "mean": mean, "factor": factor,
+    }  # fmt: skip
+
+
+def _factors(inducing: np.ndarray, relevance: np.ndarray, precision: str) -> tuple[np.ndarray, float]:
+    """L⁻¹ with L Lᵀ = K / σ² + ε I, and ε: the smallest of ε₀, 10 ε₀, ... for which `precision` finds a factor."""
+    difference = inducing[:, None] - inducing[None]
+    K, eye = np.exp(-0.5 * np.sum(relevance * difference**2, axis=-1)), np.eye(len(inducing))
+    jitter = JITTER[precision]
+    while not _has_factor((K + jitter * eye).astype(precision)):
+        jitter *= 10
+        if jitter > 2 * _MAX_JITTER:
+            raise ModelFileError("A covariance matrix of the model has no factor; the file is damaged, restore a copy.")
+    return np.tril(np.linalg.inv(np.linalg.cholesky(K + jitter * eye))), jitter
+
+
+def _has_factor(matrix: np.ndarray) -> bool:
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
+    except np.linalg.LinAlgError:
+        return False
+
+
+def _contraction(raw: np.ndarray) -> np.ndarray:
+    """W = G L⁻ᵀ, L Lᵀ = I + GᵀG, whose spectral norm is below 1."""
+    G = np.clip(raw, -_RAW_LIMIT, _RAW_LIMIT)
+    L = np.linalg.cholesky(np.eye(len(G)) + G.T @ G)
+    return np.linalg.solve(L, G.T).T

@@ -1,0 +1,61 @@
+"""The mean model: one noiseless run with v and x_0 at their means, averaged over the ensemble.
+
+With v = m the GP's drift is a(z)ᵀ m = k(z)ᵀ α, α = whitenerᵀ m: M products a dimension, no matrix.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mrgpssm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mrgpssm.runtime.model import RuntimeModel
+
+
+@dataclass(frozen=True)
+class MeanModel:
+    """Tables with one row per component of every model; `column` names the outputs that its first states add to."""
+
+    start: np.ndarray
+    h: np.ndarray
+    A: np.ndarray
+    B: np.ndarray
+    b: np.ndarray
+    relevance: np.ndarray
+    inducing: np.ndarray
+    alpha: np.ndarray
+    column: np.ndarray
+
+
+def mean_model(model: "RuntimeModel") -> MeanModel:
+    """The tables of a model that starts from a q(x_0) of its own."""
+    if model.head:
+        raise ConfigError(
+            "This model starts from a recognition network, which an export does not hold; fit it with "
+            "window_start='cache' or 'initial'."
+        )
+    if model.filters:
+        raise ConfigError(
+            "This model sees averages of its inputs, which an export does not hold; fit it without filters."
+        )
+    arrays, (n, parts) = model.arrays, model.arrays.mean.shape[:2]
+    start = np.array([[initial.mean for initial in row] for row in model.initials])
+    alpha = np.einsum("nldij,nldi->nldj", arrays.whitener, arrays.mean)
+    column = np.repeat(np.tile(np.array(model.groups), (model.rounds, 1)), parts, axis=0)
+
+    def rows(values: np.ndarray) -> np.ndarray:
+        return values.reshape(n * parts, *values.shape[2:])
+
+    return MeanModel(
+        start=rows(start),
+        h=np.tile(model.step_sizes, n),
+        A=rows(arrays.A),
+        B=rows(arrays.B),
+        b=rows(arrays.b),
+        relevance=rows(arrays.relevance),
+        inducing=rows(arrays.inducing),
+        alpha=rows(alpha),
+        column=column,
+    )

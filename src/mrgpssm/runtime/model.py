@@ -1,0 +1,109 @@
+"""A fitted model as arrays, and what can be done with it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.runtime.arrays import Arrays
+from mrgpssm.runtime.run import LEVELS, Simulation, mean_run, sample_run
+from mrgpssm.runtime.stepper import Stepper
+
+
+@dataclass(frozen=True)
+class Initial:
+    """q(x_0) = N(mean, factor factorᵀ); a recognition network, where there is one, makes both from the first rows."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+    network: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+
+    def at(self, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and factor given the first rows: scaled inputs, and zeros for outputs that nobody measured."""
+        return (self.mean, self.factor) if self.network is None else self.network(head)
+
+
+@dataclass(frozen=True)
+class RuntimeModel:
+    """What a model file holds; `arrays` and `initials` have leading axes (rounds x groups, components)."""
+
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    units: dict[str, str]
+    dt: float
+    filters: tuple[float, ...]
+    resolutions: tuple[int, ...]
+    precision: str
+    groups: tuple[tuple[int, ...], ...]
+    rounds: int
+    head: int
+    input_mean: np.ndarray
+    input_sd: np.ndarray
+    output_mean: np.ndarray
+    output_sd: np.ndarray
+    calibration: np.ndarray
+    arrays: Arrays
+    initials: tuple[tuple[Initial, ...], ...]
+
+    @property
+    def step_sizes(self) -> np.ndarray:
+        """h = 1 / R of every component: one raw sample in its own time unit."""
+        return 1.0 / np.array(self.resolutions, float)
+
+    def scaled(self, inputs: np.ndarray) -> np.ndarray:
+        """What the model is driven by, in units of training deviations: checked inputs (T, D_u) and their averages."""
+        return self.driven(self.checked(inputs))[0]
+
+    def driven(self, inputs: np.ndarray, averages: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Scaled inputs and averages, and where the averages (filters, D_u) stand after the last row.
+
+        s_t = s_{t-1} + (1 - exp(-1/τ)) (u_t - s_{t-1}); without `averages`, they start at the first input.
+        """
+        gains = -np.expm1(-1 / np.array(self.filters, float).reshape(-1, 1))
+        state = np.repeat(inputs[:1], len(gains), axis=0) if averages is None else averages
+        passed = np.empty((len(inputs), *state.shape))
+        for row, u in enumerate(inputs if len(gains) else ()):
+            passed[row] = state = state + gains * (u - state)
+        drives = np.concatenate([inputs, passed.reshape(len(inputs), -1)], axis=1)
+        return (drives - self.input_mean) / self.input_sd, state
+
+    def checked(self, inputs: np.ndarray) -> np.ndarray:
+        """Inputs (T, D_u) as numbers."""
+        values = np.asarray(inputs, float)
+        if values.ndim != 2 or values.shape[1] != len(self.input_names) or not len(values):
+            raise DataError(
+                f"inputs must have shape (T, {len(self.input_names)}), one column each for "
+                f"{', '.join(self.input_names)}; got {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            row = int(np.argwhere(~np.isfinite(values))[0, 0])
+            raise DataError(f"inputs are not finite in row {row}; fill or cut missing inputs.")
+        return values
+
+    def simulate(
+        self,
+        inputs: np.ndarray,
+        samples: int = 100,
+        seed: int = 0,
+        quantiles: Sequence[float] = LEVELS,
+        keep_samples: bool = False,
+    ) -> Simulation:
+        """Run freely over the inputs (T, D_u): what `MRGPSSM.simulate` gives, on the same noise."""
+        check_samples(samples)
+        return sample_run(self, self.scaled(inputs), samples, seed, tuple(map(float, quantiles)), keep_samples)
+
+    def simulate_mean(self, inputs: np.ndarray) -> np.ndarray:
+        """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble."""
+        return mean_run(self, self.scaled(inputs))
+
+    def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
+        """An online simulator: one sample at a time, corrected by measurements."""
+        check_samples(samples)
+        return Stepper(self, samples, seed)
+
+
+def check_samples(samples: int) -> None:
+    """At least two samples have a spread."""
+    if not isinstance(samples, (int, np.integer)) or isinstance(samples, bool) or samples < 2:
+        raise ConfigError(f"samples must be a whole number, at least 2, to have a spread; got {samples!r}.")

@@ -1,0 +1,158 @@
+"""Reading a model file: checksum, version, settings, shapes, finiteness, in this order."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.errors import ModelFileError
+from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays, positive
+from mrgpssm.runtime.model import Initial, RuntimeModel
+from mrgpssm.storage.tensors import read_bytes, unpack
+
+FORMAT_VERSION = 3
+_KIND, _HEAD, _HIDDEN, _FILTERS = "mrgpssm-model", 20, 32, 16
+_COUNTS = ("latent_dim", "inducing", "window", "restarts")
+_CHOICES = {"preset": PRESETS, "precision": JITTER, "window_start": ("cache", "initial", "recognition")}
+
+Tensors = dict[str, np.ndarray]
+
+
+def load(path: str | Path) -> RuntimeModel:
+    """The fitted model in a file that `MRGPSSM.save` wrote."""
+    return parse(read_bytes(Path(path)), str(path))
+
+
+def parse(data: bytes, name: str) -> RuntimeModel:
+    """A model from a file's bytes; `name` is what messages call the file."""
+    content, tensors = unpack(data, _KIND, name)
+    options = _options(content, name)
+    inputs, outputs = (_names(content.get(key), key, name) for key in ("inputs", "outputs"))
+    groups = (tuple(range(len(outputs))),) if options["joint"] else tuple((i,) for i in range(len(outputs)))
+    rounds, head, filters = content.get("ensemble", 1), _head(options), _filters(options, name)
+    drives = len(inputs) * (1 + len(filters))
+    prefixes = [f"models.{g}" if n == 0 else f"ensemble.{n}.{g}" for n in range(rounds) for g in range(len(groups))]
+    d, parts, width = options["latent_dim"], range(len(options["resolutions"])), len(groups[0])
+    sizes = {"d": d, "m": options["inducing"], "u": drives, "z": d + drives, "k": _HIDDEN,
+             "h": head * (drives + width), "e": 2 * d}  # fmt: skip
+    wanted = _shapes(sizes, options["preset"], recognised=head > 0)
+    found = [[_take_all(tensors, f"{p}.components.{i}", wanted, name) for i in parts] for p in prefixes]
+    noise = np.stack([_take(tensors, f"{p}.raw_observation_noise", (width,), name) for p in prefixes])
+    widths = {"input": drives, "output": len(outputs)}
+    scaling = {f"{side}_{what}": _take(tensors, f"scaling.{side}_{what}", (widths[side],), name)
+               for side in widths for what in ("mean", "sd")}  # fmt: skip
+    calibration = np.ones(len(outputs))
+    if content["version"] > 1:
+        calibration = _take(tensors, "calibration", (len(outputs),), name)
+    if not all((values > 0).all() for values in (scaling["input_sd"], scaling["output_sd"], calibration)):
+        raise ModelFileError(f"{name}: deviations and calibration factors must be positive.")
+    return RuntimeModel(
+        input_names=inputs,
+        output_names=outputs,
+        units=dict(content["units"]),
+        dt=float(content["dt"]),
+        filters=filters,
+        resolutions=tuple(options["resolutions"]),
+        precision=options["precision"],
+        groups=groups,
+        rounds=rounds,
+        head=head,
+        **scaling,
+        calibration=calibration,
+        arrays=make_arrays(found, noise, options["preset"], options["precision"]),
+        initials=tuple(tuple(_initial(c, head > 0) for c in model) for model in found),
+    )
+
+
+def _options(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """The settings that simulation needs; a newer format is refused before anything else is looked at."""
+    version, options, rounds = content.get("version"), content.get("options"), content.get("ensemble", 1)
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT_VERSION:
+        raise ModelFileError(
+            f"{name}: written in format {version!r:.40}; this runtime reads up to {FORMAT_VERSION}. Update mrgpssm."
+        )
+    if not isinstance(options, dict) or not _is_count(rounds):
+        raise ModelFileError(f"{name}: the metadata has no settings of a model.")
+    resolutions = options.get("resolutions")
+    if not isinstance(resolutions, list) or not resolutions or not all(map(_is_count, resolutions)):
+        raise ModelFileError(f"{name}: resolutions must be a list of whole numbers, at least 1.")
+    for key in _COUNTS:
+        if not _is_count(options.get(key)):
+            raise ModelFileError(f"{name}: {key} must be a whole number, at least 1.")
+    for key, choices in _CHOICES.items():
+        if options.get(key) not in tuple(choices):
+            raise ModelFileError(f"{name}: {key} must be one of {', '.join(choices)}.")
+    if not isinstance(options.get("joint"), bool) or not isinstance(options.get("buffer"), int):
+        raise ModelFileError(f"{name}: joint must be true or false and buffer a whole number.")
+    dt, units = content.get("dt"), content.get("units")
+    if not isinstance(dt, (int, float)) or not (math.isfinite(dt) and dt > 0) or not isinstance(units, dict):
+        raise ModelFileError(f"{name}: dt must be a positive number, and units a table.")
+    return options
+
+
+def _filters(options: dict[str, Any], name: str) -> tuple[float, ...]:
+    """Time constants of the averaged inputs, in steps; formats before 3 have none."""
+    filters = options.get("filters", [])
+    if not isinstance(filters, list) or len(filters) > _FILTERS or not all(map(_is_positive, filters)):
+        raise ModelFileError(f"{name}: filters must be a list of at most {_FILTERS} positive numbers.")
+    return tuple(float(tau) for tau in filters)
+
+
+def _head(options: dict[str, Any]) -> int:
+    """How many first rows a recognition network looks at; 0 where there is none."""
+    return min(_HEAD, options["buffer"] + options["window"]) if options["window_start"] == "recognition" else 0
+
+
+def _shapes(n: dict[str, int], preset: str, recognised: bool) -> dict[str, tuple[int, ...]]:
+    """What a component's tensors are called, and their axes."""
+    axes = {
+        "transition.gp.kernel.raw_amplitude": "", "transition.gp.kernel.raw_lengthscales": "z",
+        "transition.gp.inducing": "dmz", "transition.gp.posterior.mean": "dm",
+        "transition.gp.posterior.raw_factor": "dmm", "transition.raw_process_noise": "d",
+    }  # fmt: skip
+    if PRESETS[preset][0] is not None:
+        axes |= {"transition.mean.raw_contraction": "dd", "transition.mean.B": "du", "transition.mean.b": "d"}
+    network = {"initial.W": "kh", "initial.w": "k", "initial.V": "ek", "initial.c": "e"}
+    axes |= network if recognised else {"initial.mean": "d", "initial.raw_factor": "dd"}
+    return {name: tuple(n[axis] for axis in text) for name, text in axes.items()}
+
+
+def _take_all(tensors: Tensors, prefix: str, wanted: dict[str, tuple[int, ...]], name: str) -> Tensors:
+    return {key: _take(tensors, f"{prefix}.{key}", shape, name) for key, shape in wanted.items()}
+
+
+def _take(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
+    if key not in tensors or tensors[key].shape != shape:
+        found = list(tensors[key].shape) if key in tensors else "missing"
+        raise ModelFileError(f"{name}: tensor {key} is {found}; its settings ask for {list(shape)}.")
+    values = tensors[key].astype(float)
+    if not np.isfinite(values).all():
+        raise ModelFileError(f"{name}: tensor {key} holds values that are not finite.")
+    return values
+
+
+def _initial(tensors: Tensors, recognised: bool) -> Initial:
+    if not recognised:
+        return Initial(tensors["initial.mean"], lower_triangular(tensors["initial.raw_factor"]))
+    W, w, V, c = (tensors[f"initial.{name}"] for name in "WwVc")
+
+    def network(head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, raw_sd = np.split(V @ np.tanh(W @ head.ravel() + w) + c, 2)
+        return mean, np.diag(positive(raw_sd))
+
+    return Initial(*network(np.zeros(W.shape[1])), network)
+
+
+def _names(value: Any, key: str, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+        raise ModelFileError(f"{name}: {key} must be a list of names.")
+    return tuple(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -1,0 +1,196 @@
+"""Free runs in NumPy, on the noise that the JAX path draws.
+
+States are (N, L, d, S): N models, L components, d latent dimensions, S samples. With α = whitenerᵀ v the drift of the
+GP is one product, a(z)ᵀ v = k(z)ᵀ α.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mrgpssm.runtime.arrays import Arrays
+from mrgpssm.runtime.counters import Words, fold_in, normal, seed_key
+
+if TYPE_CHECKING:
+    from mrgpssm.runtime.model import RuntimeModel
+
+LEVELS = (0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)
+_START, _PROCESS, _STEP, _ROUND = 0, 1, 12, 1000  # streams of `mrgpssm.simulate`, `rollout.base` and `predict`
+_CHUNK = 200_000
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Mean, deviation and quantiles (T, D_y) in the data's units; samples, where kept, (S, T, D_y) without noise."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: dict[float, np.ndarray]
+    samples: np.ndarray | None = None
+
+
+class Walker:
+    """Takes states from row to row; everything that depends on the model and on v alone is made once."""
+
+    def __init__(self, arrays: Arrays, step_sizes: np.ndarray, v: np.ndarray):
+        """`v` is (N, L, d, S, m)."""
+        d = arrays.A.shape[-1]
+        self.arrays, self.h = arrays, step_sizes[None, :, None, None]
+        self.alpha = np.einsum("nldij,nldsi->nldsj", arrays.whitener, v)
+        self.turned = np.ascontiguousarray(arrays.whitener.swapaxes(-1, -2))
+        self.centres = [np.ascontiguousarray(arrays.inducing[:, :, :, None, :, i]) for i in range(d)]
+        self.relevance = [arrays.relevance[:, :, None, None, None, i] for i in range(d)]
+        self.input_centres = arrays.inducing[..., d:]
+        self.input_relevance = arrays.relevance[:, :, None, None, d:]
+
+    def covariances(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """exp(-r²/2) between z = [x, u] and every inducing input, (N, L, d, S, m)."""
+        apart = np.sum(self.input_relevance * (self.input_centres - u) ** 2, axis=-1)[:, :, :, None, :]
+        for i, (centre, relevance) in enumerate(zip(self.centres, self.relevance, strict=True)):
+            apart = apart + relevance * (centre - x[:, :, None, i, :, None]) ** 2
+        return np.exp(-0.5 * apart)
+
+    def drift(self, x: np.ndarray, u: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """A x + B u + b + a(z)ᵀ v."""
+        forced = self.arrays.B @ u + self.arrays.b
+        return self.arrays.A @ x + forced[..., None] + np.einsum("nldsm,nldsm->nlds", k, self.alpha)
+
+    def mean_step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """x + h (A x + B u + b + a(z)ᵀ v)."""
+        return x + self.h * self.drift(x, u, self.covariances(x, u))
+
+    def step(self, x: np.ndarray, u: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """The mean step plus √(h² Σ(z) + h Q) ε, Σ(z) = k̃ - aᵀa."""
+        k = self.covariances(x, u)
+        weights = k @ self.turned
+        variance = np.maximum(self.arrays.variance[..., None] - np.einsum("...m,...m->...", weights, weights), 0.0)
+        spread = np.sqrt(self.h**2 * variance + self.h * self.arrays.Q[..., None])
+        return x + self.h * self.drift(x, u, k) + spread * noise
+
+
+class Randomness:
+    """All noise of a run: of the first states, of v, and of every step, by the keys of the JAX path."""
+
+    def __init__(self, model: "RuntimeModel", samples: int, seed: int):
+        self.precision, self.each = model.precision, samples
+        root, groups = seed_key(seed, model.precision == "float64"), range(len(model.groups))
+        bases = [_model_key(root, number, g) for number in range(model.rounds) for g in groups]
+        self.shape = (len(bases), *model.arrays.mean.shape[1:3])
+        parts = np.arange(self.shape[1])
+        keys = [fold_in(fold_in(base, _START), parts) for base in bases]
+        self.starts = _stack([fold_in(key, 0) for key in keys])
+        self.inducing = _stack([fold_in(key, 1) for key in keys])
+        self.steps = _stack([fold_in(fold_in(fold_in(base, _PROCESS), parts), _STEP) for base in bases])
+
+    def first(self, inducing: int) -> tuple[np.ndarray, np.ndarray]:
+        """ε of x_0, (N, L, S, d), and of v, (N, L, S, d, m)."""
+        d = self.shape[2]
+        initial = normal(self.starts, (self.each, d), self.precision)
+        return initial, normal(self.inducing, (self.each, d, inducing), self.precision)
+
+    def process(self, first: int, count: int) -> np.ndarray:
+        """ε of steps first, ..., first + count - 1, (count, N, L, d, S)."""
+        rows = np.arange(first, first + count).reshape(-1, 1, 1)
+        noise = normal(fold_in(self.steps, rows), (self.each, self.shape[2]), self.precision)
+        return np.ascontiguousarray(noise.swapaxes(-1, -2))
+
+
+def _model_key(root: Words, number: int, group: int) -> Words:
+    key = fold_in(root, group)
+    return key if number == 0 else fold_in(key, _ROUND + number)
+
+
+def _stack(keys: list[Words]) -> Words:
+    return np.stack([k[0] for k in keys]), np.stack([k[1] for k in keys])
+
+
+def initial_moments(model: "RuntimeModel", scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (N, L, d) and factor (N, L, d, d) of q(x_0) for a run over these inputs."""
+    width = len(model.groups[0])
+    seen = np.resize(scaled[: model.head], (model.head, scaled.shape[1]))
+    head = np.hstack([seen, np.zeros((model.head, width))])
+    pairs = [[initial.at(head) for initial in row] for row in model.initials]
+    return np.array([[p[0] for p in row] for row in pairs]), np.array([[p[1] for p in row] for row in pairs])
+
+
+def begin(model: "RuntimeModel", scaled: np.ndarray, randomness: Randomness) -> tuple[np.ndarray, Walker]:
+    """x_0 ~ q(x_0) and v ~ q(v) of every sample."""
+    arrays = model.arrays
+    epsilon, inducing = randomness.first(arrays.mean.shape[-1])
+    mean, factor = initial_moments(model, scaled)
+    states = mean[..., None] + factor @ epsilon.swapaxes(-1, -2)
+    v = arrays.mean[:, :, :, None] + np.einsum("nldij,nlsdj->nldsi", arrays.factor, inducing)
+    return states, Walker(arrays, model.step_sizes, v)
+
+
+def emitted(model: "RuntimeModel", states: np.ndarray) -> np.ndarray:
+    """(N, D_g, S): Σ_l C x^(l) with C = [I, 0], of every model's own outputs, scaled."""
+    return states[:, :, : len(model.groups[0])].sum(axis=1)
+
+
+def mean_run(model: "RuntimeModel", scaled: np.ndarray) -> np.ndarray:
+    """The noiseless run, averaged over the ensemble, in the data's units."""
+    walker = Walker(model.arrays, model.step_sizes, model.arrays.mean[:, :, :, None])
+    x = initial_moments(model, scaled)[0][..., None]
+    outputs = np.empty((len(scaled), x.shape[0], len(model.groups[0])))
+    for row, u in enumerate(scaled):
+        outputs[row] = emitted(model, x)[..., 0]
+        x = walker.mean_step(x, u)
+    joined = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)
+    return model.output_mean + model.output_sd * joined
+
+
+def sample_run(
+    model: "RuntimeModel", scaled: np.ndarray, samples: int, seed: int, levels: tuple[float, ...], keep: bool
+) -> Simulation:
+    """Mean, deviation, quantiles and, where kept, samples of a free run, chunk by chunk."""
+    shape = (len(scaled), len(model.output_names))
+    mean, std, quantiles = np.empty(shape), np.empty(shape), {q: np.empty(shape) for q in levels}
+    paths = np.empty((samples, *shape)) if keep else None
+    rngs = [np.random.default_rng([seed, g]) for g in range(len(model.groups))]
+    for rows, chunk in _chunks(model, scaled, samples, seed):
+        for g, columns in enumerate(model.groups):
+            which = np.array(columns)
+            at = np.ix_(rows, which)
+            scale, offset = model.output_sd[which], model.output_mean[which]
+            outputs, noise_sd = calibrated(model, g, chunk[g])
+            noisy = outputs + noise_sd * rngs[g].standard_normal(outputs.shape)
+            mean[at] = offset + scale * outputs.mean(0)
+            std[at] = scale * np.sqrt(outputs.var(0) + np.mean(noise_sd**2, axis=0))
+            for level, values in zip(levels, np.quantile(noisy, list(levels), axis=0), strict=True):
+                quantiles[level][at] = offset + scale * values
+            if paths is not None:
+                paths[(slice(None), *at)] = offset + scale * outputs
+    return Simulation(mean, std, quantiles, paths)
+
+
+def calibrated(model: "RuntimeModel", group: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Samples (S, C, D_g) as m + τ (x - m), and τ times the noise deviation of every sample, (S, 1, D_g)."""
+    each, factor = -(-len(outputs) // model.rounds), model.calibration[list(model.groups[group])]
+    noise_sd = np.repeat(model.arrays.noise_sd[group :: len(model.groups)], each, axis=0)[: len(outputs), None]
+    mean = outputs.mean(axis=0)
+    return mean + factor * (outputs - mean), factor * noise_sd
+
+
+def joined(model: "RuntimeModel", outputs: np.ndarray, samples: int) -> list[np.ndarray]:
+    """The samples of all rounds of every group, (samples, C, D_g), from (C, N, D_g, S)."""
+    groups = len(model.groups)
+    return [np.concatenate(outputs[:, g::groups].transpose(1, 3, 0, 2))[:samples] for g in range(groups)]
+
+
+def _chunks(
+    model: "RuntimeModel", scaled: np.ndarray, samples: int, seed: int
+) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    randomness = Randomness(model, -(-samples // model.rounds), seed)
+    states, walker = begin(model, scaled, randomness)
+    count = max(100, _CHUNK // (len(model.groups) * samples))
+    for first in range(0, len(scaled), count):
+        rows = np.arange(first, min(first + count, len(scaled)))
+        noise = randomness.process(first, len(rows))
+        outputs = np.empty((len(rows), states.shape[0], len(model.groups[0]), states.shape[3]))
+        for index, row in enumerate(rows):
+            outputs[index] = emitted(model, states)
+            states = walker.step(states, scaled[row], noise[index])
+        yield rows, joined(model, outputs, samples)

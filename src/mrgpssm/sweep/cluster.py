@@ -1,0 +1,71 @@
+"""Workers: processes of this machine, or those of a Dask scheduler that is already there.
+
+Every worker is a fresh process (spawned, never forked) that runs one task at a time; JAX's memory options are in its
+environment before anything is imported. Where there are GPUs, each has one worker of its own.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from mrgpssm.errors import ConfigError
+
+_RETRIES = 3  # how many workers a task may lose before it counts as failed
+
+
+def _distributed() -> Any:
+    try:
+        import distributed  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ConfigError("Workers need Dask; install mrgpssm[cluster], or use --serial.") from None
+    return distributed
+
+
+def gpu_count() -> int:
+    """GPUs that this process may use, found without touching them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    said = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    return sum(line.startswith("GPU ") for line in said.stdout.splitlines()) if said.returncode == 0 else 0
+
+
+def worker_environments(workers: int | None) -> list[dict[str, str]]:
+    """One environment per worker: a GPU each where there are some, else two processor cores each."""
+    gpus, shared = gpu_count(), {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    if gpus:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = [p.strip() for p in visible.split(",")] if visible else [str(i) for i in range(gpus)]
+        return [shared | {"CUDA_VISIBLE_DEVICES": names[i % gpus]} for i in range(workers or gpus)]
+    return [dict(shared) for _ in range(workers or max(1, (os.cpu_count() or 2) // 2))]
+
+
+@contextlib.contextmanager
+def connect(address: str | None, workers: int | None) -> Iterator[Any]:
+    """A Dask client: of the scheduler at `address`, or of a cluster made for this call."""
+    distributed = _distributed()
+    if address is not None:
+        try:
+            client = distributed.Client(address, timeout="20s")
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"No Dask scheduler answers at {address!r} ({' '.join(str(error).split())[:80]})."
+            ) from None
+        with client:
+            yield client
+        return
+    config: Any = __import__("dask").config
+    with config.set({"distributed.scheduler.allowed-failures": _RETRIES, "distributed.admin.tick.limit": "1h"}):
+        workers_spec = {
+            i: {"cls": distributed.Nanny, "options": {"nthreads": 1, "env": environment, "memory_limit": 0}}
+            for i, environment in enumerate(worker_environments(workers))
+        }
+        scheduler = {"cls": distributed.Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard": False}}
+        cluster = distributed.SpecCluster(workers=workers_spec, scheduler=scheduler, silence_logs=50)
+        with cluster, distributed.Client(cluster) as client:
+            yield client

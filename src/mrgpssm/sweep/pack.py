@@ -1,0 +1,130 @@
+"""One fleet of a sweep: trained as one program, every run judged like `MRGPSSM.score`, one record each."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm.data import Scaling, Sequence, check_alike, check_lengths, flatten, with_filters
+from mrgpssm.errors import FitError
+from mrgpssm.estimator import best_restarts
+from mrgpssm.experiments.record import write_record
+from mrgpssm.members import make_members, start_on_data, training_settings
+from mrgpssm.modelfile import FittedModel, write_model
+from mrgpssm.options import Options
+from mrgpssm.precision import floating_point
+from mrgpssm.predict import scores
+from mrgpssm.sweep.runs import FORMAT, Loaded, Pack, Run, load_splits, record_path
+from mrgpssm.training import FleetFit, Plan, Task, begin, fit_fleet
+
+
+def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
+    """Train, judge and record the runs of a pack; their ids."""
+    began, data = time.perf_counter(), load_splits(pack.dataset)
+    try:
+        fitted, failure = train(pack, data), None
+    except FitError as error:
+        fitted, failure = [None] * len(pack.runs), str(error)
+    trained = time.perf_counter() - began
+    for run, model in zip(pack.runs, fitted, strict=True):
+        result: dict[str, Any] = {"failure": failure, "scores": None, "bounds": None}
+        if model is not None and np.isfinite(model.bounds).any():
+            table = scores(model, [_only(s, run.output) for s in data[run.split][1]], samples, 0)
+            result |= {"scores": {k: float(v) for k, v in table.iloc[0].items()}, "bounds": model.bounds[0].tolist()}
+            if keep_models:
+                write_model(directory / "models" / f"{run.id}.mrgpssm", model)
+        elif failure is None:
+            result["failure"] = "Training diverged: no restart has a finite bound."
+        seconds = {"fleet_fit": round(trained, 2), "fleet_size": len(pack.runs)}
+        write_record(record_path(directory, run), _described(run) | result | {"seconds": seconds})
+    return [run.id for run in pack.runs]
+
+
+def train(pack: Pack, data: Loaded) -> list[FittedModel]:
+    """The fitted model of every run; each gets what it gets alone."""
+    options, names = pack.options, [s.name for s in pack.dataset.splits]
+    halves = [data[name][0] for name in names]
+    everything, places = _distinct(halves)
+    check_alike(everything)
+    for half in halves:
+        check_lengths(half, options.resolutions, options.buffer + options.window)
+    driven = [with_filters(s, options.filters) for s in everything]
+    scalings = {name: Scaling.fit([driven[i] for i in at]) for name, at in zip(names, places, strict=True)}
+    base = scalings[names[0]]  # not that of the first run: how runs are packed must not matter
+    with floating_point(options.precision):
+        dtype = jnp.dtype(options.precision)
+        parts = [_member(run, options, driven, places[names.index(run.split)], scalings[run.split], base)
+                 for run in pack.runs]  # fmt: skip
+        tasks, ssm = (jax.tree.map(lambda *x: jnp.concatenate(x), *trees) for trees in zip(*parts, strict=True))
+        plan = Plan(training_settings(options), flatten(driven, base, dtype), tasks, options.resolutions)
+        fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
+    return [_chosen(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
+
+
+def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[int]]]:
+    """All training sequences once, and where those of every split are among them."""
+    everything: list[Sequence] = []
+    places = []
+    for half in halves:
+        for s in half:
+            if not any(s is other for other in everything):
+                everything.append(s)
+        places.append([next(i for i, other in enumerate(everything) if other is s) for s in half])
+    return everything, places
+
+
+def _member(run: Run, options: Options, everything: list[Sequence], train: list[int], scaling: Scaling, base: Scaling):
+    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in its own units."""
+    first = everything[0]
+    task, ssm = make_members(replace(options, seed=run.options.seed), len(everything), len(first.input_names), 1)
+    column = first.output_names.index(run.output)
+    members, dtype = options.restarts, task.input_shift.dtype
+    if options.filters:
+        seen = np.concatenate([scaling.inputs(everything[i].inputs) for i in train])
+        ssm = start_on_data(ssm, jnp.asarray(seen, dtype), task.key)
+
+    def row(values: np.ndarray):
+        return jnp.asarray(np.broadcast_to(values, (members, len(values))), dtype)
+
+    one = slice(column, column + 1)
+    training = np.isin(np.arange(len(everything)), train)
+    return Task(
+        key=task.key,
+        columns=jnp.full((members, 1), column, jnp.int32),
+        training=jnp.asarray(np.broadcast_to(training, (members, len(everything)))),
+        input_shift=row((scaling.input_mean - base.input_mean) / base.input_sd),
+        input_scale=row(scaling.input_sd / base.input_sd),
+        output_shift=row((scaling.output_mean - base.output_mean)[one] / base.output_sd[one]),
+        output_scale=row(scaling.output_sd[one] / base.output_sd[one]),
+    ), ssm
+
+
+def _chosen(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+    """The run's part of the fleet as a model of its own."""
+    members = slice(index * pack.options.restarts, (index + 1) * pack.options.restarts)
+    own = FleetFit(
+        jax.tree.map(lambda x: x[members], fleet.state), fleet.bounds[members], fleet.alive[members], fleet.history
+    )
+    column = [first.output_names.index(run.output)]
+    narrow = Scaling(scaling.input_mean, scaling.input_sd, scaling.output_mean[column], scaling.output_sd[column])
+    return best_restarts(run.options, own, narrow, _only(first, run.output))
+
+
+def _only(s: Sequence, output: str) -> Sequence:
+    column = s.output_names.index(output)
+    return replace(s, outputs=s.outputs[:, [column]], output_names=(output,))
+
+
+def _described(run: Run) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "id": run.id,
+        "dataset": run.dataset,
+        "split": run.split,
+        "output": run.output,
+        "options": run.options.to_json(),
+    }

@@ -1,0 +1,78 @@
+"""What a sweep found: a table of all runs, and a figure that compares them."""
+
+import json
+from collections.abc import Iterable
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mrgpssm.storage import write_atomic
+from mrgpssm.sweep.runs import Run, read_record, record_path
+
+
+def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
+    """One row a run: who it is, the options that differ, and its scores; runs without a record are left out."""
+    found = [r for r in (read_record(record_path(directory, run)) for run in runs) if r is not None]
+    varied = [key for key in (found[0]["options"] if found else {}) if len({json.dumps(r["options"][key])
+                                                                             for r in found}) > 1]  # fmt: skip
+    return pd.DataFrame([_row(r, varied) for r in found])
+
+
+def write_results(directory: Path, table: pd.DataFrame) -> list[Path]:
+    """results.csv, results.parquet where pyarrow is there, and comparison.png where matplotlib is."""
+    written = [directory / "results.csv"]
+    write_atomic(written[0], table.to_csv(index=False).encode())
+    if find_spec("pyarrow") is not None:
+        buffer = BytesIO()
+        table.to_parquet(buffer, index=False)
+        written.append(directory / "results.parquet")
+        write_atomic(written[-1], buffer.getvalue())
+    if (
+        find_spec("matplotlib") is not None
+        and "nrmse" in table.columns
+        and bool(table["nrmse"].notna().to_numpy().any())
+    ):
+        written.append(directory / "comparison.png")
+        write_atomic(written[-1], comparison(table))
+    return written
+
+
+def label(row: pd.Series) -> str:
+    """A run's options that differ, but for the seed."""
+    keys = [str(key) for key in row.index if str(key).startswith("option.")]
+    parts = [f"{key.removeprefix('option.')}={row[key]}" for key in keys]
+    return ", ".join(p for p in parts if not p.startswith("seed=")) or "all"
+
+
+def comparison(table: pd.DataFrame) -> bytes:
+    """One panel per dataset and output: a dot per split and seed, a bar at the median of every setting (PNG)."""
+    from matplotlib.figure import Figure
+
+    kept = table.dropna(subset=["nrmse"]).assign(label=lambda t: t.apply(label, axis=1))
+    panels, names = list(kept.groupby(["dataset", "output"])), sorted(kept["label"].unique())
+    figure = Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axis, (key, part) in zip(axes, panels, strict=True):
+        for place, name in enumerate(names):
+            values = part.loc[part["label"] == name, "nrmse"]
+            axis.plot(values, [place] * len(values), "o", color="tab:blue", alpha=0.5, markersize=4)
+            if len(values):
+                axis.plot([values.median()] * 2, [place - 0.3, place + 0.3], color="black")
+        axis.set_title(" / ".join(map(str, key)), fontsize=9)  # pyright: ignore[reportArgumentType]
+        axis.set_xlabel("RMSE / deviation of the test data")
+        axis.grid(alpha=0.3)
+    axes[0].set_yticks(range(len(names)), names, fontsize=8)
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    return buffer.getvalue()
+
+
+def _row(record: dict[str, Any], varied: list[str]) -> dict[str, Any]:
+    row = {key: record[key] for key in ("id", "dataset", "split", "output")}
+    for key in varied:
+        value = record["options"][key]
+        row[f"option.{key}"] = json.dumps(value) if isinstance(value, list) else value
+    return row | (record["scores"] or {}) | {"failure": record["failure"]}

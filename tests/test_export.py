@@ -1,0 +1,105 @@
+"""The mean model elsewhere: as C, compiled with every warning an error, and as StableHLO."""
+
+import ctypes
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+from recordings import recording
+from untrained import untrained
+
+from mrgpssm import ConfigError, load, runtime
+from mrgpssm.cli import main
+from mrgpssm.export import c_source
+from mrgpssm.modelfile import model_bytes
+
+pytestmark = pytest.mark.once
+GOLDEN = Path(__file__).parent / "golden" / "model-v2.mrgpssm"
+FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2", "-shared", "-fPIC"]
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def compiled(source: str, folder: Path) -> ctypes.CDLL:
+    (folder / "model.c").write_text(source)
+    subprocess.run(["gcc", *FLAGS, "model.c", "-o", "model.so", "-lm"], cwd=folder, check=True)
+    return ctypes.CDLL(str(folder / "model.so"))
+
+
+def walk(library: ctypes.CDLL, inputs: np.ndarray, outputs: int, states: int, name: str = "mrgpssm") -> np.ndarray:
+    def pointer(values: np.ndarray):
+        return values.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+    state, y = np.zeros(states), np.empty((len(inputs), outputs))
+    getattr(library, f"{name}_init")(pointer(state))
+    for u, row in zip(np.ascontiguousarray(inputs, float), y, strict=True):
+        getattr(library, f"{name}_step")(pointer(state), pointer(u), pointer(row))
+    return y
+
+
+@needs_gcc
+def test_the_c_file_follows_the_jax_mean_model_for_20000_steps(tmp_path):
+    """Two outputs, two components, an ensemble of two."""
+    rng = np.random.default_rng(0)
+    inputs = np.repeat(rng.uniform(-10, 10, (2500, 2)), 8, axis=0)
+    model = load(GOLDEN)
+    library = compiled(c_source(runtime.load(GOLDEN)), tmp_path)
+    found = walk(library, inputs, outputs=2, states=8 * model.latent_dim)
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+
+
+@needs_gcc
+def test_joint_outputs_a_prefix_and_names_that_would_end_a_comment(tmp_path):
+    model = untrained(resolutions=(3, 1), joint=True, precision="float64")
+    plain = runtime.parse(model_bytes(model.fitted_), "joint")
+    odd = replace(plain, output_names=('*/ int x = "', "back\\\nslash??/"))
+    source, inputs = c_source(odd, "engine_2"), recording(2).inputs
+    found = walk(compiled(source, tmp_path), inputs, 2, 4, "engine_2")
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+
+
+def test_the_stablehlo_program_runs_any_length_and_goes_on():
+    pytest.importorskip("flatbuffers", reason="flatbuffers is not installed")
+    from jax import export
+
+    from mrgpssm.export.stablehlo import first_states, stablehlo
+
+    model = untrained(resolutions=(5, 1), rounds=2)
+    plain = runtime.parse(model_bytes(model.fitted_), "model")
+    program = export.deserialize(bytearray(stablehlo(plain)))
+    assert set(program.platforms) == {"cpu", "cuda", "tpu"}
+    inputs = recording(2).inputs.astype(np.float32)
+    with jax.enable_x64(False):
+        first, states = program.call(inputs[:100], first_states(plain))
+        rest, _ = program.call(inputs[100:], states)
+    found = np.concatenate([first, rest])
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+
+
+def command(*words: str) -> int:
+    with mock.patch("sys.argv", ["mrgpssm", *words]), pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def test_the_command_writes_both_formats_and_refuses_others(tmp_path, capsys):
+    target = str(tmp_path / "model.c")
+    assert command("export", str(GOLDEN), "--out", target, "--name", "engine") == 0
+    assert "engine_step" in Path(target).read_text()
+    assert "speed, load" in Path(target).read_text()
+    assert command("export", str(GOLDEN), "--out", target, "--format", "onnx") == 2
+    assert "--format must be c or stablehlo; got 'onnx'" in capsys.readouterr().err
+    assert command("export", str(GOLDEN), "--out", target, "--name", "2; x") == 2
+    pytest.importorskip("flatbuffers", reason="flatbuffers is not installed")
+    assert command("export", str(GOLDEN), "--out", str(tmp_path / "model.hlo"), "--format", "stablehlo") == 0
+    assert (tmp_path / "model.hlo").stat().st_size > 1000
+
+
+def test_a_model_with_a_recognition_network_is_refused():
+    model = untrained(resolutions=(1,), window_start="recognition", precision="float64")
+    with pytest.raises(ConfigError, match="starts from a recognition network"):
+        c_source(runtime.parse(model_bytes(model.fitted_), "model"))

@@ -1,0 +1,43 @@
+"""Models that nobody trained, with parameters off their starting values: quick, and as good as any for comparisons."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from mrgpssm import MRGPSSM
+from mrgpssm.data import Scaling
+from mrgpssm.members import init_model, output_groups
+from mrgpssm.modelfile import FittedModel
+from mrgpssm.options import check_options
+from mrgpssm.precision import floating_point
+
+
+def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed: int = 0, **given: Any) -> MRGPSSM:
+    """Inputs speed and load, as in `recordings`."""
+    sizes: dict[str, Any] = {"inducing": 6, "restarts": rounds, "ensemble": rounds}
+    model = MRGPSSM(**(sizes | given))
+    options, rng = check_options(model.get_params()), np.random.default_rng(seed)
+    groups, inputs = output_groups(options, len(outputs)), ("speed", "load")
+    drives = 2 * (1 + len(options.filters))
+
+    def moved(leaf):
+        return leaf + (0.1 * rng.standard_normal(leaf.shape)).astype(leaf.dtype)
+
+    with floating_point(options.precision):
+        ensemble = tuple(
+            tuple(
+                jax.tree.map(moved, init_model(options, drives, len(g), jax.random.key(10 * n + i)))
+                for i, g in enumerate(groups)
+            )
+            for n in range(rounds)
+        )
+    many = len(outputs)
+    scaling = Scaling(np.zeros(drives), np.full(drives, 6.0), np.full(many, 5.0), np.full(many, 1.2))
+    blank = np.zeros((len(groups), rounds))
+    calibration = np.linspace(0.8, 1.3, many)
+    model.fitted_ = FittedModel(
+        options, ensemble, scaling, inputs, outputs, {"Temp": "K"}, 0.1, blank, blank.astype(int), calibration
+    )
+    model.history_ = ()
+    return model
