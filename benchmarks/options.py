@@ -15,20 +15,23 @@ from pathlib import Path
 import jax
 import numpy as np
 from scipy.special import logsumexp, ndtr
+from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM
-from mrgpssm.data import Scaling
+from mrgpssm.data import Scaling, with_filters
 from mrgpssm.experiments.record import write_record
 from mrgpssm.experiments.reproduce.config import Evaluation
 from mrgpssm.experiments.reproduce.evaluate import evaluate, make_course
 from mrgpssm.experiments.reproduce.fleet import make_fleet
 from mrgpssm.experiments.reproduce.problems import Fold, Problem, engine_problem
+from mrgpssm.metrics import quantile_crps_terms
+from mrgpssm.noise.fit import fit_noise, student_nll_terms
 from mrgpssm.options import check_options
 from mrgpssm.precision import floating_point
 from mrgpssm.training import begin, fit_fleet
 
 FILTERS = (10, 60, 300)
-VARIANTS = {
+VARIANTS: dict[str, dict] = {
     "plain": {},
     "plain-10-3-1": {"resolutions": (10, 3, 1)},
     "filters": {"filters": FILTERS},
@@ -70,15 +73,21 @@ def train(name: str, problem: Problem, folder: Path) -> None:
 class Runs:
     """The kept free runs of one variant, in the data's units."""
 
-    def __init__(self, path: Path, problem: Problem):
+    def __init__(self, path: Path, problem: Problem, filters: tuple[float, ...]):
         self.kept, self.problem = np.load(path), problem
-        self.scalings = [Scaling.fit([problem.sequences[k] for k in f.train]) for f in problem.folds]
+        self.driven = [with_filters(s, filters) for s in problem.sequences]
+        self.scalings = [Scaling.fit([self.driven[k] for k in f.train]) for f in problem.folds]
 
     def member(self, fold: int, output: int) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation, noise included."""
         number = int(np.flatnonzero((self.kept["fold"] == fold) & (self.kept["output"] == output))[0])
         offset, sd = (getattr(self.scalings[fold], k)[output] for k in ("output_mean", "output_sd"))
         return offset + sd * self.kept[f"m{number}"].astype(float), sd * self.kept[f"s{number}"].astype(float)
+
+    def drive(self, fold: int, scaled_as: int) -> np.ndarray:
+        """What drove the free runs of a fold, scaled as another's training files ask."""
+        files = self.problem.folds[fold].test
+        return np.concatenate([self.scalings[scaled_as].inputs(self.driven[k].inputs)[::THIN] for k in files])
 
     def measured(self, fold: int, output: int) -> np.ndarray:
         """What the free runs are judged against."""
@@ -105,6 +114,34 @@ def scores(y: np.ndarray, means: np.ndarray, sds: np.ndarray) -> dict[str, float
     }
 
 
+def learned_scores(
+    runs: "Runs", first: int, output: int, y: np.ndarray, means: np.ndarray, sds: np.ndarray
+) -> dict[str, float]:
+    """The same mean with bands by `noise="student"`, learned from the runs over left-out files."""
+    folds = range(first + WHOLE, first + WHOLE + LEFT_OUT)
+    held = [(*runs.member(f, output), runs.measured(f, output)) for f in folds]
+    drive = np.concatenate([runs.drive(f, first) for f in folds])
+    offset, sd = (getattr(runs.scalings[first], k)[output] for k in ("output_mean", "output_sd"))
+    mean, deviation, measured = (np.concatenate([h[i] for h in held])[:, None] for i in range(3))
+    law = fit_noise((measured - offset) / sd, (mean - offset) / sd, deviation / sd, drive)
+    centre, spread = means.mean(0), np.sqrt(np.mean(sds**2, axis=0) + means.var(0))
+    at = np.array([0])
+    scale = sd * law.scale((centre[:, None] - offset) / sd, spread[:, None] / sd, runs.drive(first, first), at)[:, 0]
+    seen, dof = ~np.isnan(y), law.dof[0]
+    residual, scale = (y - centre)[seen], scale[seen]
+    quantiles = student.ppf((np.arange(199) + 0.5) / 199, dof)[:, None] * scale
+    found = {"nll": student_nll_terms(residual, scale, np.asarray(dof)).mean()}
+    found["crps"] = quantile_crps_terms(residual, quantiles).mean()
+    for q in (0.5, 0.9, 0.95):
+        found[f"coverage_{round(100 * q)}"] = np.mean(np.abs(residual) <= scale * student.ppf(0.5 + q / 2, dof))
+    return {key: float(value) for key, value in found.items()}
+
+
+def rounded(values: dict[str, float]) -> dict[str, float]:
+    """Five digits are enough for a record."""
+    return {key: round(value, 5) for key, value in values.items()}
+
+
 def absolute(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
     """E|N(mean, sd²)|."""
     z = mean / sd
@@ -116,13 +153,14 @@ def judge(name: str, runs: Runs, device: str) -> dict:
     each = WHOLE + LEFT_OUT
     table: dict[str, dict] = {}
     for output, title in enumerate(runs.problem.outputs):
-        rows: dict[str, list] = {"ensemble": [], "single_rmse": [], "left_out_rmse": []}
+        rows: dict[str, list] = {"ensemble": [], "student": [], "single_rmse": [], "left_out_rmse": []}
         for split in range(len(runs.problem.folds) // each):
             first = split * each
             members = [runs.member(first + k, output) for k in range(WHOLE)]
             means, sds = (np.stack([m[i] for m in members]) for i in (0, 1))
             y = runs.measured(first, output)
-            rows["ensemble"].append({k: round(v, 5) for k, v in scores(y, means, sds).items()})
+            rows["ensemble"].append(rounded(scores(y, means, sds)))
+            rows["student"].append(rounded(learned_scores(runs, first, output, y, means, sds)))
             rows["single_rmse"].append([round(scores(y, m[None], s[None])["rmse"], 5) for m, s in members])
             for fold in range(first + WHOLE, first + each):
                 mean, sd = runs.member(fold, output)
@@ -157,7 +195,10 @@ def main() -> None:
             train(name, problem, given.folder)
         if given.task == "record" and path.exists():
             device = given.device or str(jax.devices()[0].device_kind)
-            write_record(given.out / f"engine-{name}.json", judge(name, Runs(path, problem), device))
+            write_record(
+                given.out / f"engine-{name}.json",
+                judge(name, Runs(path, problem, VARIANTS[name].get("filters", ())), device),
+            )
 
 
 if __name__ == "__main__":

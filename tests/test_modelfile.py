@@ -33,7 +33,8 @@ def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
     assert model.resolutions == (3, 1)
     assert model.ensemble == len(model.fitted_.ensemble) == min(number, 2)
     assert model.filters == ((2.0, 10.0) if number == 3 else ())
-    assert (model.fitted_.calibration == 1).all() == (number == 1)
+    assert (model.fitted_.calibration == 1).all() == (number != 2)
+    assert (model.fitted_.noise is not None) == (number == 3)
     assert model.fitted_.units == {"Temp": "K"}
     assert run.units == {"Temp": "K"}
 

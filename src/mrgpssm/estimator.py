@@ -17,13 +17,13 @@ from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths,
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.mean_run import mean_run
-from mrgpssm.members import make_members, output_groups, start_on_data, training_settings
+from mrgpssm.members import left_out, make_members, output_groups, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.native import ready
 from mrgpssm.options import Options, check_options, check_simulation
 from mrgpssm.precision import floating_point
-from mrgpssm.predict import calibration, forecast, scores
+from mrgpssm.predict import Judged, calibration, forecast, learned_noise, scores, scores_of
 from mrgpssm.progress import reporter, told
 from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
 from mrgpssm.runtime import Stepper, parse
@@ -70,6 +70,10 @@ class MRGPSSM:
         calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some.
         seed: Seed of everything random in training.
         filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them.
+        folds: Further models of every output, each trained without a part of the sequences; their free runs over it
+            calibrate the bands where `fit` is given no validation sequences.
+        noise: What the bands assume of measurements: "gaussian", the same everywhere, or "student", heavy tails and a
+            width that depends on inputs and outputs, learned in calibration.
     """
 
     def __init__(
@@ -95,6 +99,8 @@ class MRGPSSM:
         calibrate: bool = True,
         seed: int = 0,
         filters: SequenceOf[float] = (),
+        folds: int = 0,
+        noise: Literal["gaussian", "student"] = "gaussian",
     ):
         self.resolutions = resolutions
         self.latent_dim = latent_dim
@@ -117,6 +123,8 @@ class MRGPSSM:
         self.calibrate = calibrate
         self.seed = seed
         self.filters = filters
+        self.folds = folds
+        self.noise = noise
 
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments, as given.
@@ -195,6 +203,8 @@ class MRGPSSM:
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
         held_out = None if validation is None else [match(s, *names) for s in as_list(validation)]
+        if options.noise == "student" and held_out is None and not options.folds:
+            raise ConfigError('noise="student" is learned from unseen data; give validation sequences, or folds=4.')
         with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
             report = told(shown, *callbacks)
             plan, ssm = make_plan(options, training, scaling)
@@ -205,13 +215,23 @@ class MRGPSSM:
                 fleet = _fit_in(run, options, plan, ssm, first, report)
         self.fitted_ = best_restarts(options, fleet, scaling, first)
         self.history_ = fleet.history
-        self.uncalibrated_scores_ = self.validation_scores_ = None if held_out is None else self.score(held_out)
-        if held_out is not None and options.calibrate:
-            self.fitted_ = replace(self.fitted_, calibration=calibration(self.fitted_, held_out))
-            self.validation_scores_ = self.score(held_out)
+        judged = _fold_models(self.fitted_, fleet, training) if held_out is None else [(self.fitted_, held_out)]
+        self._calibrate(judged)
         if run_dir is not None:
             self.save(RunDirectory(Path(run_dir)).model)
         return self
+
+    def _calibrate(self, judged: list[Judged]) -> None:
+        """Adjust the bands to free runs over sequences that training has not seen, and score these before and after."""
+        self.uncalibrated_scores_ = self.validation_scores_ = scores_of(judged, 100, 0) if judged else None
+        if not judged or not self.fitted_.options.calibrate:
+            return
+        if self.fitted_.options.noise == "student":
+            changes: dict[str, Any] = {"noise": learned_noise(judged)}
+        else:
+            changes = {"calibration": calibration(judged)}
+        self.fitted_ = replace(self.fitted_, **changes)
+        self.validation_scores_ = scores_of([(replace(model, **changes), s) for model, s in judged], 100, 0)
 
     def simulate(
         self,
@@ -378,13 +398,19 @@ def _check_data(options: Options, training: list[Sequence]) -> None:
             "Raise it, or use joint=False."
         )
     check_lengths(training, options.resolutions, options.buffer + options.window)
+    if options.folds > len(training):
+        raise ConfigError(f"folds = {options.folds} needs at least as many sequences; got {len(training)}.")
+    for part in left_out(options.folds, len(training)):
+        rest = [s for i, s in enumerate(training) if i not in part]
+        check_lengths(rest, options.resolutions, options.buffer + options.window)
 
 
 def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The restarts with the best bounds, for every output."""
     groups = output_groups(options, len(first.output_names))
-    bounds = np.nan_to_num(fleet.bounds.reshape(len(groups), options.restarts), nan=-np.inf)
-    ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * options.restarts
+    each = options.restarts + options.folds
+    bounds = np.nan_to_num(fleet.bounds.reshape(len(groups), each)[:, : options.restarts], nan=-np.inf)
+    ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * each
     # As many as every output has: a restart that was given up has no bound.
     rounds = max(1, min(options.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
     return FittedModel(
@@ -399,9 +425,21 @@ def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Se
         units=dict(first.units),
         dt=first.dt,
         bounds=bounds,
-        skipped=np.asarray(fleet.state.health.skipped).reshape(bounds.shape),
+        skipped=np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : options.restarts],
         calibration=np.ones(len(first.output_names)),
     )
+
+
+def _fold_models(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> list[Judged]:
+    """The model of every fold, with the sequences it left out; a fold that was given up judges nothing."""
+    options, groups = model.options, len(model.groups)
+    found: list[Judged] = []
+    for k, part in enumerate(left_out(options.folds, len(training))):
+        places = [g * (options.restarts + options.folds) + options.restarts + k for g in range(groups)]
+        if fleet.alive[places].all():
+            members = tuple(jax.tree.map(lambda x, i=i: x[i], fleet.state.ssm) for i in places)
+            found.append((replace(model, ensemble=(members,)), [training[i] for i in part]))
+    return found
 
 
 def _inputs(inputs: np.ndarray | Sequence, model: FittedModel) -> Sequence:

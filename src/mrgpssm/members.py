@@ -5,6 +5,7 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mrgpssm._types import Array, Float, Key
 from mrgpssm.model import PRESETS, SSM, Component, init_ssm
@@ -51,22 +52,36 @@ def output_groups(options: Options, outputs: int) -> Groups:
 
 
 def make_members(options: Options, sequences: int, inputs: int, outputs: int) -> tuple[Task, SSM[Component]]:
-    """Tasks and starting values of all restarts of all outputs, with a leading fleet axis."""
+    """Tasks and starting values of all restarts and folds of all outputs, with a leading fleet axis."""
     dtype = jnp.dtype(options.precision)
     groups, root = output_groups(options, outputs), jax.random.key(options.seed)
-    pairs = [(g, r) for g in range(len(groups)) for r in range(options.restarts)]
+    each = options.restarts + options.folds
+    pairs = [(g, r) for g in range(len(groups)) for r in range(each)]
     keys = jnp.stack([jax.random.fold_in(jax.random.fold_in(root, g), r) for g, r in pairs])
     members, width = len(keys), len(groups[0])
     tasks = Task(
         key=keys,
-        columns=jnp.repeat(jnp.asarray(groups, jnp.int32), options.restarts, axis=0),
-        training=jnp.ones((members, sequences), bool),
+        columns=jnp.repeat(jnp.asarray(groups, jnp.int32), each, axis=0),
+        training=jnp.asarray(np.tile(_training(options, sequences), (len(groups), 1))),
         input_shift=jnp.zeros((members, inputs), dtype),
         input_scale=jnp.ones((members, inputs), dtype),
         output_shift=jnp.zeros((members, width), dtype),
         output_scale=jnp.ones((members, width), dtype),
     )
     return tasks, eqx.filter_vmap(lambda key: init_model(options, inputs, width, key))(keys)
+
+
+def left_out(folds: int, sequences: int) -> list[list[int]]:
+    """The sequences that every fold leaves out: dealt by turns."""
+    return [list(range(k, sequences, folds)) for k in range(folds)]
+
+
+def _training(options: Options, sequences: int) -> np.ndarray:
+    """Who trains on what: restarts on everything, folds on all but their part."""
+    mask = np.ones((options.restarts + options.folds, sequences), bool)
+    for row, part in enumerate(left_out(options.folds, sequences), start=options.restarts):
+        mask[row, part] = False
+    return mask
 
 
 def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Component]:

@@ -16,6 +16,7 @@ from mrgpssm.data import Scaling, Sequence, filter_names, joined, with_filters
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
+from mrgpssm.noise.law import StudentNoise, feature_count
 from mrgpssm.options import Options, check_options, is_count
 from mrgpssm.precision import floating_point
 from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_atomic
@@ -24,7 +25,8 @@ FORMAT_VERSION = 3
 _KIND = "mrgpssm-model"
 _KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "ensemble"}
 # Options that came with a format, and what they mean before it.
-_ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": []}}
+_ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": [], "folds": 0, "noise": "gaussian"}}
+_NOISE = {"noise.weights", "noise.dof"}
 _SCALING = ("input_mean", "input_sd", "output_mean", "output_sd")
 
 
@@ -47,6 +49,7 @@ class FittedModel:
     bounds: np.ndarray
     skipped: np.ndarray
     calibration: np.ndarray
+    noise: StudentNoise | None = None
 
     @property
     def models(self) -> tuple[SSM[Component], ...]:
@@ -85,6 +88,8 @@ def model_bytes(model: FittedModel) -> bytes:
     tensors = {f"scaling.{name}": np.asarray(getattr(model.scaling, name), float) for name in _SCALING}
     tensors |= {"bounds": np.asarray(model.bounds, float), "skipped": np.asarray(model.skipped, np.int64)}
     tensors |= {"calibration": np.asarray(model.calibration, float)}
+    if model.noise is not None:
+        tensors |= {"noise.weights": model.noise.weights, "noise.dof": model.noise.dof}
     for number, models in enumerate(model.ensemble):
         for index, ssm in enumerate(models):
             tensors |= named_leaves(ssm, _prefix(number, index))
@@ -120,13 +125,24 @@ def parse_model(data: bytes, name: str) -> FittedModel:
             tuple(fill(shape, tensors, _prefix(number, index), name) for index, shape in enumerate(shapes))
             for number in range(rounds)
         )
-    known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING)}
+    learned = options.noise == "student" and "noise.weights" in tensors
+    noise = _noise(tensors, len(outputs), len(drives), name) if learned else None
+    known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING), *(_NOISE if learned else ())}
     extra = sorted(key for key in tensors if key not in known and not key.startswith(("models.", "ensemble.")))
     if extra:
         raise ModelFileError(f"{name}: tensor {extra[0][:60]!r} is not part of a model.")
     return FittedModel(
-        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration
+        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise
     )
+
+
+def _noise(tensors: dict[str, np.ndarray], outputs: int, drives: int, name: str) -> StudentNoise:
+    """The law of measurements; ν is above 2, so that deviations exist."""
+    weights = _table(tensors, "noise.weights", (outputs, feature_count(drives)), name)
+    dof = _vector(tensors, "noise.dof", outputs, name, positive=True)
+    if not np.isfinite(weights).all() or not (dof > 2).all():
+        raise ModelFileError(f"{name}: the noise must have finite weights and more than 2 degrees of freedom.")
+    return StudentNoise(np.asarray(weights, float), dof)
 
 
 def _prefix(number: int, index: int) -> str:

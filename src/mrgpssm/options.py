@@ -20,6 +20,7 @@ _CHOICES = {
     "precision": ("float32", "float64"),
     "window_start": ("cache", "initial", "recognition"),
     "order": ("fast-first", "given"),
+    "noise": ("gaussian", "student"),
 }
 
 
@@ -48,6 +49,8 @@ class Options:
     joint: bool
     calibrate: bool
     seed: int
+    folds: int
+    noise: Literal["gaussian", "student"]
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -60,7 +63,7 @@ def check_options(given: Mapping[str, Any]) -> Options:
     for name in _COUNTS:
         if not is_count(given[name]):
             raise ConfigError(f"{name} must be a whole number, at least 1; got {given[name]!r}.")
-    for name in ("buffer", "seed"):
+    for name in ("buffer", "seed", "folds"):
         if not is_count(given[name], least=0):
             raise ConfigError(f"{name} must be a whole number, at least 0; got {given[name]!r}.")
     rate, anneal = given["learning_rate"], given["anneal"]
@@ -74,12 +77,16 @@ def check_options(given: Mapping[str, Any]) -> Options:
     for name in _SWITCHES:
         if not isinstance(given[name], (bool, np.bool_)):
             raise ConfigError(f"{name} must be true or false; got {given[name]!r}.")
+    if given["folds"] == 1:
+        raise ConfigError("folds must be 0 or at least 2; a single one would leave out everything.")
+    if given["noise"] == "student" and not given["calibrate"]:
+        raise ConfigError('noise="student" is learned in calibration; use calibrate=True with it.')
     if given["ensemble"] > given["restarts"]:
         raise ConfigError(
             f"ensemble is how many of the restarts are kept, at most restarts = {given['restarts']}; "
             f"got {given['ensemble']}."
         )
-    checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, "buffer", "seed")}
+    checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, "buffer", "seed", "folds")}
     checked |= {name: given[name] for name in _CHOICES}
     checked |= {"learning_rate": float(rate), "anneal": float(anneal)}
     checked |= {name: bool(given[name]) for name in _SWITCHES}

@@ -18,17 +18,22 @@ from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.members import head_rows
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel
+from mrgpssm.noise.fit import fit_noise, student_nll_terms
+from mrgpssm.noise.law import StudentNoise
 from mrgpssm.precision import floating_point
 from mrgpssm.simulate import Particles, assimilate, free_run, start_particles
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
-_CALIBRATION_ROWS, _CALIBRATION_SAMPLES = 5_000, 100
+_CALIBRATION_ROWS, _NOISE_ROWS, _CALIBRATION_SAMPLES = 5_000, 20_000, 100
+
+Judged = tuple[FittedModel, list[Sequence]]  # a model, and sequences it has not seen
 
 
 class Piece(NamedTuple):
     """Samples (S, C, D_y) of some outputs on some rows of one sequence, scaled, of all models of the ensemble.
 
-    `outputs` are without observation noise, whose deviation is `noise_sd`, (S, 1, D_y); `noisy` are with it.
+    `outputs` are without observation noise, whose deviation is `noise_sd`, (S, 1, D_y); `noisy` are with it, and `std`,
+    (C, D_y), is the deviation of a measurement. `student` are scale and degrees of freedom where noise was learned so.
     """
 
     sequence: int
@@ -38,6 +43,15 @@ class Piece(NamedTuple):
     parts: list[np.ndarray]
     outputs: np.ndarray
     noisy: np.ndarray
+    std: np.ndarray
+    student: tuple[np.ndarray, np.ndarray] | None
+
+    def nll(self, measured: np.ndarray) -> np.ndarray:
+        """-log density of scaled measurements, (C, D_y): of Student's t, or of the mixture over samples."""
+        outputs = self.outputs.astype(float)
+        if self.student is None:
+            return metrics.mixture_nll_terms(measured, outputs, self.noise_sd)
+        return student_nll_terms(measured - outputs.mean(0), *self.student)
 
 
 def forecast(
@@ -62,7 +76,7 @@ def forecast(
         at = np.ix_(piece.rows // stride, piece.columns)
         sd, offset = model.scaling.output_sd[piece.columns], model.scaling.output_mean[piece.columns]
         mean[at] = offset + sd * piece.outputs.mean(0)
-        std[at] = sd * np.sqrt(piece.outputs.var(0) + np.mean(piece.noise_sd**2, axis=0))
+        std[at] = sd * piece.std
         for level, values in zip(levels, np.quantile(piece.noisy, list(levels), axis=0), strict=True):
             levels[level][at] = offset + sd * values
         for name, part in zip(parts, piece.parts, strict=True):
@@ -84,7 +98,13 @@ def forecast(
 
 def scores(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> pd.DataFrame:
     """Free run over every sequence from its first row; one row per output, errors in the data's units."""
-    tables = _score_terms(model, sequences, samples, seed)
+    return scores_of([(model, sequences)], samples, seed)
+
+
+def scores_of(pairs: SequenceOf[Judged], samples: int, seed: int) -> pd.DataFrame:
+    """The same over several models of the same outputs, each with sequences of its own."""
+    tables = [t for model, sequences in pairs for t in _score_terms(model, sequences, samples, seed)]
+    model = pairs[0][0]
     terms = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     measured, mean = terms["measured"], terms["mean"]
     for column, name in enumerate(model.output_names):
@@ -123,24 +143,51 @@ def _score_terms(model: FittedModel, sequences: list[Sequence], samples: int, se
         measured = (sequence.outputs[at] - offset) / sd
         outputs = piece.outputs.astype(float)
         terms["mean"][at] = offset + sd * outputs.mean(0)
-        terms["std"][at] = sd * np.sqrt(outputs.var(0) + np.mean(piece.noise_sd**2, axis=0))
-        terms["nll"][at] = metrics.mixture_nll_terms(measured, outputs, piece.noise_sd) + np.log(sd)
+        terms["std"][at] = sd * piece.std
+        terms["nll"][at] = piece.nll(measured) + np.log(sd)
         terms["crps"][at] = sd * metrics.crps_terms(measured, piece.noisy)
         for level, values in zip(LEVELS, np.quantile(piece.noisy, LEVELS, axis=0), strict=True):
             terms[f"q{level:g}"][at] = offset + sd * values
     return [t | {"measured": np.asarray(s.outputs)} for t, s in zip(tables, sequences, strict=True)]
 
 
-def calibration(model: FittedModel, sequences: list[Sequence]) -> np.ndarray:
+def learned_noise(pairs: SequenceOf[Judged]) -> StudentNoise:
+    """The law of measurements around free runs, from models and sequences they have not seen."""
+    thin = -(-sum(len(s) for _, sequences in pairs for s in sequences) // _NOISE_ROWS)
+    kept: list[list[np.ndarray]] = [[], [], [], []]
+    for model, sequences in pairs:
+        shapes = [(len(range(0, len(s), thin)), len(model.output_names)) for s in sequences]
+        mean, std = ([np.empty(shape) for shape in shapes] for _ in range(2))
+        for piece in _pieces(model, sequences, None, _CALIBRATION_SAMPLES, 0, 1):
+            chosen = piece.rows % thin == 0
+            at = np.ix_(piece.rows[chosen] // thin, piece.columns)
+            mean[piece.sequence][at] = piece.outputs.mean(0)[chosen]
+            std[piece.sequence][at] = piece.std[chosen]
+        for into, values in zip(kept, (
+            [model.scaling.outputs(s.outputs)[::thin] for s in sequences], mean, std,
+            [model.drive(s)[::thin] for s in sequences],
+        ), strict=True):  # fmt: skip
+            into.extend(values)
+    return fit_noise(*(np.concatenate(values) for values in kept))
+
+
+def calibration(pairs: SequenceOf[Judged]) -> np.ndarray:
     """One factor per output on the width of the bands, from free runs over held-out sequences (temperature scaling)."""
-    thin = -(-sum(map(len, sequences)) // _CALIBRATION_ROWS)
+    thin = -(-sum(len(s) for _, sequences in pairs for s in sequences) // _CALIBRATION_ROWS)
+    found = [_thinned(model, sequences, thin) for model, sequences in pairs]
+    measured, draws = (np.concatenate([f[i] for f in found], axis=i) for i in (0, 1))
+    return pairs[0][0].calibration * metrics.best_temperature(measured, draws)
+
+
+def _thinned(model: FittedModel, sequences: list[Sequence], thin: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every `thin`-th row of measurements (T, D_y) and draws (S, T, D_y), scaled."""
     measured = [model.scaling.outputs(s.outputs)[::thin] for s in sequences]
     draws = [np.empty((_CALIBRATION_SAMPLES, *y.shape)) for y in measured]
     for piece in _pieces(model, sequences, None, _CALIBRATION_SAMPLES, 0, 1):
         kept = piece.rows % thin == 0
         at = np.ix_(np.arange(_CALIBRATION_SAMPLES), piece.rows[kept] // thin, piece.columns)
         draws[piece.sequence][at] = piece.noisy[:, kept]
-    return model.calibration * metrics.best_temperature(np.concatenate(measured), np.concatenate(draws, axis=1))
+    return np.concatenate(measured), np.concatenate(draws, axis=1)
 
 
 def _pieces(
@@ -166,7 +213,7 @@ def _pieces(
                 rows = draws.rows[draws.rows < len(sequences[k])]
                 if len(rows):
                     parts = [np.concatenate(part[g::groups, k, :, : len(rows)])[:samples] for part in draws.parts]
-                    yield _piece(model, k, g, rows, parts, noise_sds[:, None, g], rngs[g][k])
+                    yield _piece(model, k, g, rows, parts, noise_sds[:, None, g], inputs[k][rows], rngs[g][k])
 
 
 def _piece(
@@ -176,17 +223,27 @@ def _piece(
     rows: np.ndarray,
     parts: list[np.ndarray],
     noise_sd: np.ndarray,
+    drive: np.ndarray,
     rng: np.random.Generator,
 ) -> Piece:
-    """Samples of the sum of all components, calibrated: deviations from their mean are multiplied by τ."""
+    """Samples of the sum of all components, calibrated: deviations from their mean are multiplied by τ.
+
+    Where the law of measurements was learned, draws around the mean follow it instead.
+    """
     columns = np.array(model.groups[group])
     outputs, temperature = np.sum(parts, axis=0), model.calibration[columns]
     if np.any(temperature != 1):
         mean = outputs.mean(axis=0)
         outputs, noise_sd = mean + (temperature * (outputs - mean)).astype(outputs.dtype), temperature * noise_sd
-    return Piece(
-        sequence, columns, noise_sd, rows, parts, outputs, outputs + noise_sd * rng.standard_normal(outputs.shape)
-    )
+    std, student = np.sqrt(outputs.var(0) + np.mean(noise_sd**2, axis=0)), None
+    if model.noise is None:
+        noisy = outputs + noise_sd * rng.standard_normal(outputs.shape)
+    else:
+        mean = outputs.mean(axis=0)
+        scale = model.noise.scale(mean, std, drive, columns)
+        std, student = model.noise.deviation(scale, columns), (scale, model.noise.dof[columns])
+        noisy = mean + model.noise.draws(scale, columns, len(outputs), rng)
+    return Piece(sequence, columns, noise_sd, rows, parts, outputs, noisy, std, student)
 
 
 def _key(seed: int, number: int, group: int) -> Key:

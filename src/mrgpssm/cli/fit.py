@@ -49,6 +49,8 @@ def fit(
     calibrate: Annotated[
         bool | None, typer.Option("--calibrate/--no-calibrate", help="Adjust the bands on the validation files.")
     ] = None,
+    folds: Annotated[Whole, typer.Option(help="Models that leave a part of the files out, to calibrate on it.")] = None,
+    noise: Annotated[Text, typer.Option(help="gaussian, or student: bands with heavy tails and varying width.")] = None,
     seed: Annotated[Whole, typer.Option(help="Seed of everything random.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate memory and time; train nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
@@ -65,7 +67,8 @@ def fit(
                   "window": window, "buffer": buffer, "cycles": cycles, "steps": steps,
                   "learning_rate": learning_rate, "anneal": anneal, "restarts": restarts,
                   "ensemble": ensemble, "preset": preset, "precision": precision, "window_start": window_start,
-                  "order": order, "joint": joint, "calibrate": calibrate, "seed": seed},
+                  "order": order, "joint": joint, "calibrate": calibrate, "folds": folds, "noise": noise,
+                  "seed": seed},
     }  # fmt: skip
     tables = {} if config is None else read_config(config)
     for section, flags in given.items():
@@ -115,7 +118,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         print_json(result)
         return
     if model.validation_scores_ is not None:
-        print_scores("Free run over the validation files", model.validation_scores_)
+        what = "validation files" if validation else "files that each fold left out"
+        print_scores(f"Free run over the {what}", model.validation_scores_)
         if options.calibrate:
             typer.echo(_calibrated(model))
     typer.echo(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")

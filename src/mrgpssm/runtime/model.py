@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.noise.law import StudentNoise
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.run import LEVELS, Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
@@ -43,6 +44,7 @@ class RuntimeModel:
     output_mean: np.ndarray
     output_sd: np.ndarray
     calibration: np.ndarray
+    noise: StudentNoise | None
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
 

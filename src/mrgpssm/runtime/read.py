@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.errors import ModelFileError
+from mrgpssm.noise.law import StudentNoise, feature_count
 from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays, positive
 from mrgpssm.runtime.model import Initial, RuntimeModel
 from mrgpssm.storage.tensors import read_bytes, unpack
@@ -60,6 +61,7 @@ def parse(data: bytes, name: str) -> RuntimeModel:
         head=head,
         **scaling,
         calibration=calibration,
+        noise=_noise(tensors, options, len(outputs), drives, name),
         arrays=make_arrays(found, noise, options["preset"], options["precision"]),
         initials=tuple(tuple(_initial(c, head > 0) for c in model) for model in found),
     )
@@ -89,6 +91,17 @@ def _options(content: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(dt, (int, float)) or not (math.isfinite(dt) and dt > 0) or not isinstance(units, dict):
         raise ModelFileError(f"{name}: dt must be a positive number, and units a table.")
     return options
+
+
+def _noise(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int, name: str) -> StudentNoise | None:
+    """The law of measurements, where one was learned."""
+    if options.get("noise") != "student" or "noise.weights" not in tensors:
+        return None
+    weights = _take(tensors, "noise.weights", (outputs, feature_count(drives)), name)
+    dof = _take(tensors, "noise.dof", (outputs,), name)
+    if not (dof > 2).all():
+        raise ModelFileError(f"{name}: the noise must have more than 2 degrees of freedom.")
+    return StudentNoise(weights, dof)
 
 
 def _filters(options: dict[str, Any], name: str) -> tuple[float, ...]:

@@ -156,14 +156,31 @@ def sample_run(
             at = np.ix_(rows, which)
             scale, offset = model.output_sd[which], model.output_mean[which]
             outputs, noise_sd = calibrated(model, g, chunk[g])
-            noisy = outputs + noise_sd * rngs[g].standard_normal(outputs.shape)
+            spread, noisy = _measured(model, which, outputs, noise_sd, scaled[rows], rngs[g])
             mean[at] = offset + scale * outputs.mean(0)
-            std[at] = scale * np.sqrt(outputs.var(0) + np.mean(noise_sd**2, axis=0))
+            std[at] = scale * spread
             for level, values in zip(levels, np.quantile(noisy, list(levels), axis=0), strict=True):
                 quantiles[level][at] = offset + scale * values
             if paths is not None:
                 paths[(slice(None), *at)] = offset + scale * outputs
     return Simulation(mean, std, quantiles, paths)
+
+
+def _measured(
+    model: "RuntimeModel",
+    columns: np.ndarray,
+    outputs: np.ndarray,
+    noise_sd: np.ndarray,
+    drive: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Deviation (C, D_g) and draws (S, C, D_g) of measurements: around every sample, or by the law that was learned."""
+    std = np.sqrt(outputs.var(0) + np.mean(noise_sd**2, axis=0))
+    if model.noise is None:
+        return std, outputs + noise_sd * rng.standard_normal(outputs.shape)
+    mean = outputs.mean(axis=0)
+    scale = model.noise.scale(mean, std, drive, columns)
+    return model.noise.deviation(scale, columns), mean + model.noise.draws(scale, columns, len(outputs), rng)
 
 
 def calibrated(model: "RuntimeModel", group: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,8 @@ s, P its variance over the samples, c the covariance of states and p, and R the 
 
 Mean and covariance of the samples become exactly those of the Kalman update with the samples' own covariance; where
 the model is linear and Gaussian the filter tends to the Kalman filter as samples grow. Calibration multiplies
-deviations and noise alike, which leaves K as it is: it enters the reported bands alone.
+deviations and noise alike, which leaves K as it is: it enters the reported bands alone. A learned law of measurements
+(`noise="student"`) is not used here, since it needs the input that acts from now on: the noise counts as Gaussian.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,1 @@
+"""How far a measurement may lie from a free run: bands that depend on where the run is."""

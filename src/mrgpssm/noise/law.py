@@ -1,0 +1,55 @@
+"""Measurements around a free run as Student's t with a scale of its own at every row, in scaled units:
+
+    y = m + s T,   T ~ t(ν),   log s = wᵀφ,   φ = [1, z, z²/2, m u],   z = [m, log d, u] clipped to ±4,
+
+where m and d are mean and deviation of the free run and u what drives it. NumPy alone: the runtime uses it, too.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_EDGE = 4.0
+_LEAST, _MOST = -8.0, 5.0  # of log s
+
+
+@dataclass(frozen=True)
+class StudentNoise:
+    """`weights` (D_y, features) and `dof` ν > 2, (D_y,), one row per output."""
+
+    weights: np.ndarray
+    dof: np.ndarray
+
+    def scale(self, mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """s at every row, (T, columns); mean and deviation are (T, columns), drive is (T, D_u)."""
+        found = [
+            log_scale(self.weights[c], features(mean[:, i], deviation[:, i], drive)) for i, c in enumerate(columns)
+        ]
+        return np.exp(np.stack(found, axis=1))
+
+    def deviation(self, scale: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """s sqrt(ν / (ν - 2))."""
+        dof = self.dof[columns]
+        return scale * np.sqrt(dof / (dof - 2))
+
+    def draws(self, scale: np.ndarray, columns: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        """s T, (count, T, columns)."""
+        return scale * rng.standard_t(self.dof[columns], size=(count, *scale.shape))
+
+
+def feature_count(drives: int) -> int:
+    """The length of φ."""
+    return 1 + 2 * (2 + drives) + drives
+
+
+def features(mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray) -> np.ndarray:
+    """φ at every row, (T, features), from (T,), (T,) and (T, D_u)."""
+    with np.errstate(divide="ignore"):
+        spread = np.log(deviation)
+    z = np.clip(np.column_stack([mean, np.maximum(spread, -_EDGE), drive]), -_EDGE, _EDGE)
+    return np.column_stack([np.ones(len(z)), z, z**2 / 2, z[:, :1] * z[:, 2:]])
+
+
+def log_scale(weights: np.ndarray, phi: np.ndarray) -> np.ndarray:
+    """log s = wᵀφ, kept within what exp can bear."""
+    return np.clip(phi @ weights, _LEAST, _MOST)

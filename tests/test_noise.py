@@ -1,0 +1,115 @@
+"""The law of measurements: density and gradient against SciPy and differences, recovery, use, folds."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from recordings import recording
+from scipy.optimize import approx_fprime
+from scipy.stats import t as student
+
+from mrgpssm import MRGPSSM, ConfigError
+from mrgpssm.members import left_out
+from mrgpssm.noise.fit import fit_noise, objective, student_nll_terms
+from mrgpssm.noise.law import StudentNoise, feature_count, features
+
+pytestmark = pytest.mark.once
+SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
+
+
+def test_density_is_scipys():
+    rng = np.random.default_rng(0)
+    r, s, dof = rng.standard_normal(50), rng.uniform(0.1, 3, 50), np.full(50, 3.7)
+    np.testing.assert_allclose(student_nll_terms(r, s, dof), -student.logpdf(r, dof, scale=s), rtol=1e-12)
+
+
+def test_gradient_is_that_of_differences():
+    rng = np.random.default_rng(1)
+    phi = features(rng.standard_normal(40), rng.uniform(0.1, 2, 40), rng.standard_normal((40, 2)))
+    assert phi.shape[1] == feature_count(2)
+    residual, at = rng.standard_normal(40), 0.2 * rng.standard_normal(phi.shape[1] + 1)
+    numeric = approx_fprime(at, lambda p: objective(p, residual, phi)[0], 1e-7)
+    np.testing.assert_allclose(objective(at, residual, phi)[1], numeric, atol=2e-6)
+
+
+def test_a_known_law_is_found_again():
+    """4,000 rows, so the standard error of a log scale is about 0.016 a weight; 0.1 is five of them with room."""
+    rng = np.random.default_rng(2)
+    mean, deviation, drive = rng.standard_normal((4000, 1)), np.full((4000, 1), 0.5), rng.standard_normal((4000, 1))
+    scale = np.exp(-1.0 + 0.5 * mean + 0.4 * drive)
+    measured = mean + scale * rng.standard_t(4.0, (4000, 1))
+    measured[::7] = np.nan
+    found = fit_noise(measured, mean, deviation, drive)
+    again = found.scale(mean, deviation, drive, np.array([0]))
+    inside = (np.abs(mean) < 2) & (np.abs(drive) < 2)
+    assert np.abs(np.log(again / scale))[inside].mean() < 0.1
+    assert 3.0 < found.dof[0] < 6.0
+    band = again * student.ppf(0.95, found.dof[0])
+    assert np.nanmean(np.abs(measured - mean)[~np.isnan(measured)] <= band[~np.isnan(measured)]) == pytest.approx(
+        0.9, abs=4 * np.sqrt(0.09 / 3400)
+    )
+
+
+def test_draws_and_deviation_are_those_of_the_law():
+    law = StudentNoise(np.zeros((1, feature_count(1))), np.array([6.0]))
+    scale, rng = np.full((3, 1), 2.0), np.random.default_rng(3)
+    draws = law.draws(scale, np.array([0]), 40000, rng)
+    assert law.deviation(scale, np.array([0]))[0, 0] == pytest.approx(2 * np.sqrt(6 / 4))
+    assert draws.std(0)[:, 0] == pytest.approx(2 * np.sqrt(6 / 4), rel=0.04)  # kurtosis 6: standard error 0.6 %
+
+
+def test_folds_leave_every_sequence_out_once():
+    assert left_out(3, 7) == [[0, 3, 6], [1, 4], [2, 5]]
+    assert sorted(i for part in left_out(4, 9) for i in part) == list(range(9))
+    assert left_out(0, 5) == []
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    model = MRGPSSM((3, 1), **SMALL, folds=2, noise="student", restarts=2)
+    return model.fit([recording(i) for i in range(3)], progress=False)
+
+
+def test_folds_calibrate_without_validation(fitted):
+    assert fitted.fitted_.noise is not None
+    assert fitted.bounds_.shape == (2, 2)  # restarts, not folds
+    before, after = fitted.uncalibrated_scores_, fitted.validation_scores_
+    assert (after["nll"] < before["nll"]).all()  # it is fitted to these very runs
+    assert (after["rmse"] == before["rmse"]).all()  # and moves no mean
+
+
+def test_bands_follow_the_law(fitted):
+    run = fitted.simulate(recording(5).inputs, samples=2000, seed=1)
+    model, plain = fitted.fitted_, MRGPSSM((3, 1), **SMALL)
+    width = run.quantile(0.95) - run.quantile(0.05)
+    for column in range(2):
+        expected = (
+            2
+            * student.ppf(0.95, model.noise.dof[column])
+            / np.sqrt(model.noise.dof[column] / (model.noise.dof[column] - 2))
+        )
+        assert np.median(width[:, column] / run.std[:, column]) == pytest.approx(expected, rel=0.1)
+    assert plain.noise == "gaussian"
+
+
+def test_restarts_are_those_of_a_fit_without_folds(fitted):
+    """Folds are further members: they must not change what the others learn."""
+    alone = MRGPSSM((3, 1), **SMALL, restarts=2).fit([recording(i) for i in range(3)], progress=False)
+    first, second = (m.simulate(recording(5).inputs, samples=4).mean for m in (alone, fitted))
+    np.testing.assert_allclose(first, second, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"folds": 1}, "0 or at least 2"),
+        ({"folds": -1}, "folds must be a whole number"),
+        ({"folds": 5}, "folds = 5 needs at least as many sequences"),
+        ({"noise": "student"}, "give validation sequences, or folds"),
+        ({"noise": "student", "calibrate": False, "folds": 2}, "use calibrate=True"),
+        ({"noise": "laplace"}, "noise must be one of gaussian, student"),
+    ],
+)
+def test_what_cannot_work_is_refused(given, says):
+    with pytest.raises(ConfigError, match=says):
+        MRGPSSM((3, 1), **SMALL, **given).fit([recording(0), recording(1)], progress=False)
