@@ -28,7 +28,7 @@ def test_gradient_is_that_of_differences():
     phi = features(rng.standard_normal(40), rng.uniform(0.1, 2, 40), rng.standard_normal((40, 2)))
     assert phi.shape[1] == feature_count(2)
     residual, at = rng.standard_normal(40), 0.2 * rng.standard_normal(phi.shape[1] + 1)
-    numeric = approx_fprime(at, lambda p: objective(p, residual, phi)[0], 1e-7)
+    numeric = np.asarray(approx_fprime(at, lambda p: objective(p, residual, phi)[0], 1e-7))
     np.testing.assert_allclose(objective(at, residual, phi)[1], numeric, atol=2e-6)
 
 
@@ -42,7 +42,7 @@ def test_a_known_law_is_found_again():
     found = fit_noise(measured, mean, deviation, drive)
     again = found.scale(mean, deviation, drive, np.array([0]))
     inside = (np.abs(mean) < 2) & (np.abs(drive) < 2)
-    assert np.abs(np.log(again / scale))[inside].mean() < 0.1
+    assert np.abs(np.log(again / scale))[inside].mean() < 0.15  # the penalty shrinks the weights a little
     assert 3.0 < found.dof[0] < 6.0
     band = again * student.ppf(0.95, found.dof[0])
     assert np.nanmean(np.abs(measured - mean)[~np.isnan(measured)] <= band[~np.isnan(measured)]) == pytest.approx(
@@ -50,8 +50,16 @@ def test_a_known_law_is_found_again():
     )
 
 
+def test_far_away_the_scale_stays_within_its_edges():
+    law = StudentNoise(np.full((1, feature_count(1)), 3.0), np.array([6.0]), np.array([[-1.0, 0.5]]))
+    far = np.array([[-50.0], [0.0], [50.0]])
+    found = np.log(law.scale(far, np.ones((3, 1)), far, np.array([0])))
+    assert found.min() >= -1.0
+    assert found.max() == 0.5
+
+
 def test_draws_and_deviation_are_those_of_the_law():
-    law = StudentNoise(np.zeros((1, feature_count(1))), np.array([6.0]))
+    law = StudentNoise(np.zeros((1, feature_count(1))), np.array([6.0]), np.array([[-1.0, 1.0]]))
     scale, rng = np.full((3, 1), 2.0), np.random.default_rng(3)
     draws = law.draws(scale, np.array([0]), 40000, rng)
     assert law.deviation(scale, np.array([0]))[0, 0] == pytest.approx(2 * np.sqrt(6 / 4))

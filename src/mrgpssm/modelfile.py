@@ -26,7 +26,7 @@ _KIND = "mrgpssm-model"
 _KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "ensemble"}
 # Options that came with a format, and what they mean before it.
 _ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": [], "folds": 0, "noise": "gaussian"}}
-_NOISE = {"noise.weights", "noise.dof"}
+_NOISE = {"noise.weights", "noise.dof", "noise.edges"}
 _SCALING = ("input_mean", "input_sd", "output_mean", "output_sd")
 
 
@@ -89,7 +89,7 @@ def model_bytes(model: FittedModel) -> bytes:
     tensors |= {"bounds": np.asarray(model.bounds, float), "skipped": np.asarray(model.skipped, np.int64)}
     tensors |= {"calibration": np.asarray(model.calibration, float)}
     if model.noise is not None:
-        tensors |= {"noise.weights": model.noise.weights, "noise.dof": model.noise.dof}
+        tensors |= {f"noise.{key}": getattr(model.noise, key) for key in ("weights", "dof", "edges")}
     for number, models in enumerate(model.ensemble):
         for index, ssm in enumerate(models):
             tensors |= named_leaves(ssm, _prefix(number, index))
@@ -140,9 +140,10 @@ def _noise(tensors: dict[str, np.ndarray], outputs: int, drives: int, name: str)
     """The law of measurements; ν is above 2, so that deviations exist."""
     weights = _table(tensors, "noise.weights", (outputs, feature_count(drives)), name)
     dof = _vector(tensors, "noise.dof", outputs, name, positive=True)
-    if not np.isfinite(weights).all() or not (dof > 2).all():
-        raise ModelFileError(f"{name}: the noise must have finite weights and more than 2 degrees of freedom.")
-    return StudentNoise(np.asarray(weights, float), dof)
+    edges = _table(tensors, "noise.edges", (outputs, 2), name)
+    if not (np.isfinite(weights).all() and np.isfinite(edges).all() and (dof > 2).all()):
+        raise ModelFileError(f"{name}: the noise must be finite and have more than 2 degrees of freedom.")
+    return StudentNoise(np.asarray(weights, float), dof, np.asarray(edges, float))
 
 
 def _prefix(number: int, index: int) -> str:

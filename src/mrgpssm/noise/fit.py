@@ -4,9 +4,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 
-from mrgpssm.noise.law import StudentNoise, features, log_scale
+from mrgpssm.noise.law import StudentNoise, features
 
-_PENALTY = 1e-3
+_PENALTY = 0.05
+_INNER = (0.001, 0.999)  # quantiles of log s that become its edges
+_FAR = 20.0
 _DOF_EDGES = (np.log(0.05), np.log(50.0))  # of log(ν - 2)
 
 
@@ -16,7 +18,8 @@ def fit_noise(measured: np.ndarray, mean: np.ndarray, deviation: np.ndarray, dri
         _fit_one(measured[:, c] - mean[:, c], features(mean[:, c], deviation[:, c], drive))
         for c in range(measured.shape[1])
     ]
-    return StudentNoise(np.stack([w for w, _ in found]), np.array([dof for _, dof in found]))
+    weights, dof, edges = zip(*found, strict=True)
+    return StudentNoise(np.stack(weights), np.array(dof), np.stack(edges))
 
 
 def student_nll_terms(residual: np.ndarray, scale: np.ndarray, dof: np.ndarray) -> np.ndarray:
@@ -31,7 +34,7 @@ def student_nll_terms(residual: np.ndarray, scale: np.ndarray, dof: np.ndarray) 
 def objective(parameters: np.ndarray, residual: np.ndarray, phi: np.ndarray) -> tuple[float, np.ndarray]:
     """Mean -log density + penalty |w_1:|², and its gradient in [w, log(ν - 2)]."""
     w, excess = parameters[:-1], np.exp(parameters[-1])
-    dof, scale = 2 + excess, np.exp(log_scale(w, phi))
+    dof, scale = 2 + excess, np.exp(np.clip(phi @ w, -_FAR, _FAR))
     value = float(np.mean(student_nll_terms(residual, scale, np.asarray(dof)))) + _PENALTY * float(w[1:] @ w[1:])
     q = (residual / scale) ** 2 / dof
     by_scale = phi.T @ (1 - (dof + 1) * q / (1 + q)) / len(residual)
@@ -41,13 +44,14 @@ def objective(parameters: np.ndarray, residual: np.ndarray, phi: np.ndarray) -> 
     return value, np.append(by_scale, by_dof * excess)
 
 
-def _fit_one(residual: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray, float]:
+def _fit_one(residual: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """Weights, ν and edges of one output; a broad law where nothing was measured."""
     seen = ~np.isnan(residual)
     residual, phi = residual[seen], phi[seen]
     start = np.zeros(phi.shape[1] + 1)
     start[0] = np.log(max(float(np.median(np.abs(residual))), 1e-3)) if len(residual) else 0.0
     if not len(residual):
-        return start[:-1], 3.0
+        return start[:-1], 3.0, np.zeros(2)
     bounds = [(None, None)] * phi.shape[1] + [_DOF_EDGES]
     found = minimize(objective, start, (residual, phi), jac=True, method="L-BFGS-B", bounds=bounds)
-    return found.x[:-1], float(2 + np.exp(found.x[-1]))
+    return found.x[:-1], float(2 + np.exp(found.x[-1])), np.quantile(phi @ found.x[:-1], _INNER)

@@ -1,31 +1,31 @@
 """Measurements around a free run as Student's t with a scale of its own at every row, in scaled units:
 
-    y = m + s T,   T ~ t(ν),   log s = wᵀφ,   φ = [1, z, z²/2, m u],   z = [m, log d, u] clipped to ±4,
+    y = m + s T,   T ~ t(ν),   log s = wᵀφ,   φ = [1, z, z²/2, m u],   z = [m, log d, u] clipped to ±2.5,
 
-where m and d are mean and deviation of the free run and u what drives it. NumPy alone: the runtime uses it, too.
+where m and d are mean and deviation of the free run and u what drives it; log s stays between the edges that it had
+where it was learned. NumPy alone: the runtime uses it, too.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-_EDGE = 4.0
-_LEAST, _MOST = -8.0, 5.0  # of log s
+_EDGE = 2.5
 
 
 @dataclass(frozen=True)
 class StudentNoise:
-    """`weights` (D_y, features) and `dof` ν > 2, (D_y,), one row per output."""
+    """`weights` (D_y, features), `dof` ν > 2, (D_y,), and the `edges` of log s, (D_y, 2): one row per output."""
 
     weights: np.ndarray
     dof: np.ndarray
+    edges: np.ndarray
 
     def scale(self, mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """s at every row, (T, columns); mean and deviation are (T, columns), drive is (T, D_u)."""
-        found = [
-            log_scale(self.weights[c], features(mean[:, i], deviation[:, i], drive)) for i, c in enumerate(columns)
-        ]
-        return np.exp(np.stack(found, axis=1))
+        found = [features(mean[:, i], deviation[:, i], drive) @ self.weights[c] for i, c in enumerate(columns)]
+        low, high = self.edges[columns].T
+        return np.exp(np.clip(np.stack(found, axis=1), low, high))
 
     def deviation(self, scale: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """s sqrt(ν / (ν - 2))."""
@@ -48,8 +48,3 @@ def features(mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray) -> np.n
         spread = np.log(deviation)
     z = np.clip(np.column_stack([mean, np.maximum(spread, -_EDGE), drive]), -_EDGE, _EDGE)
     return np.column_stack([np.ones(len(z)), z, z**2 / 2, z[:, :1] * z[:, 2:]])
-
-
-def log_scale(weights: np.ndarray, phi: np.ndarray) -> np.ndarray:
-    """log s = wᵀφ, kept within what exp can bear."""
-    return np.clip(phi @ weights, _LEAST, _MOST)

@@ -101,7 +101,7 @@ def _noise(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int,
     dof = _take(tensors, "noise.dof", (outputs,), name)
     if not (dof > 2).all():
         raise ModelFileError(f"{name}: the noise must have more than 2 degrees of freedom.")
-    return StudentNoise(weights, dof)
+    return StudentNoise(weights, dof, _take(tensors, "noise.edges", (outputs, 2), name))
 
 
 def _filters(options: dict[str, Any], name: str) -> tuple[float, ...]:
