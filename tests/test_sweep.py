@@ -151,6 +151,17 @@ def test_an_address_where_nobody_answers_is_named():
         pass
 
 
+@pytest.mark.slow
+def test_the_papers_experiments_run_on_workers(tmp_path):
+    pytest.importorskip("distributed", reason="Dask is not installed (extra cluster)")
+    words = ["reproduce", "grid", "--scale", "smoke", "--out", str(tmp_path), "--workers", "2"]
+    done = subprocess.run([sys.executable, "-m", "mrgpssm", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    count = len(list(tmp_path.glob("smoke/*/*.json")))
+    assert f"{count} pieces run, 0 were there" in done.stdout
+    assert count > 1
+
+
 def start(config: Path) -> subprocess.Popen:
     command = [sys.executable, "-m", "mrgpssm", "sweep", str(config), "--workers", "2", "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -25,6 +25,8 @@ def reproduce(
     page: Annotated[
         Path | None, typer.Option(help="Write the page of all experiments and its figures; run nothing.")
     ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Local processes that share the pieces.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to share the pieces.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Run an experiment of the paper; finished pieces are skipped, each leaves one record."""
@@ -42,12 +44,26 @@ def reproduce(
     if show or page is not None:
         _report(names, scale, out, show, page)
         return
+    if workers is not None or cluster is not None:
+        _on_workers(names, Setting(scale, data, out.absolute(), show=False), workers, cluster, minutes, only)
+        return
     setting = Setting(scale, data, out, show=not quiet)
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     for name in names:
         done = run(name, setting, deadline=deadline, only=only, tell=lambda line: typer.echo(line, err=True))
         line = f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there, {len(done.left)} left"
         typer.echo(line + (f" ({'; '.join(done.left)})." if done.left else "."))
+
+
+def _on_workers(names, setting, workers: int | None, cluster: str | None, minutes, only) -> None:
+    from mrgpssm.sweep.engine import Workers
+    from mrgpssm.sweep.reproduce import reproduce_on
+
+    if minutes is not None or only is not None:
+        raise ConfigError("--minutes and --only are for runs without workers; leave them out.")
+    for name in names:
+        done = reproduce_on(name, setting, Workers(False, workers, cluster), lambda line: typer.echo(line, err=True))
+        typer.echo(f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there.")
 
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:

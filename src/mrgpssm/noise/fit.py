@@ -6,7 +6,7 @@ from scipy.special import digamma, gammaln
 
 from mrgpssm.noise.law import StudentNoise, features
 
-_PENALTY = 0.05
+_PENALTY = 0.2
 _INNER = (0.001, 0.999)  # quantiles of log s that become its edges
 _FAR = 20.0
 _DOF_EDGES = (np.log(0.05), np.log(50.0))  # of log(ν - 2)

@@ -24,7 +24,8 @@ from mrgpssm.training import FleetFit, Plan, Task, begin, fit_fleet
 
 def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
     """Train, judge and record the runs of a pack; their ids."""
-    began, data = time.perf_counter(), load_splits(pack.dataset)
+    began = time.perf_counter()
+    data = load_splits(replace(pack.dataset, outputs=tuple(dict.fromkeys(run.output for run in pack.runs))))
     try:
         fitted, failure = train(pack, data), None
     except FitError as error:
