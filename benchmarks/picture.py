@@ -1,7 +1,7 @@
 """The README's picture: engine Temp, what slow and fast components add up to, with bands; first split, test file.
 
-python benchmarks/picture.py fit DATA_ROOT MODEL      # on two cores a quarter of an hour; writes the model and a record
-python benchmarks/picture.py draw DATA_ROOT MODEL     # docs/images/engine-temp.png and .svg
+python benchmarks/picture.py fit DATA_ROOT MODEL      # a quarter of an hour on two cores; a model and a record
+python benchmarks/picture.py draw DATA_ROOT MODEL     # docs/images/engine-temp.png
 """
 
 import argparse
@@ -45,7 +45,7 @@ def draw(root: str, path: Path) -> None:
     model, number = load(path), fixed_splits()[0].test[0]
     recording = load_engine("gengine2", [number], ("Temp",), root)[0]
     run = model.simulate(recording, samples=200)
-    minutes, offset = run.time / 60, run.offset[0]
+    minutes = run.time / 60
     rmse = float(np.sqrt(np.nanmean((run.mean[:, 0] - recording.outputs[:, 0]) ** 2)))
     figure, (above, below) = pyplot.subplots(
         2, 1, figsize=(10, 5.2), sharex=True, gridspec_kw={"height_ratios": (3, 2)}, layout="constrained"
@@ -67,10 +67,11 @@ def draw(root: str, path: Path) -> None:
     below.set_ylabel("what each adds")
     below.set_xlabel("time / min")
     below.legend(ncols=3, frameon=False, loc="upper right")
-    for axis in (above, below):
+    shown = [recording.outputs[:, 0], np.concatenate([v[:, 0] for v in run.components.values()])]
+    for axis, values in zip((above, below), shown, strict=True):
         axis.spines[["top", "right"]].set_visible(False)
-        axis.margins(x=0, y=0.12)
-    print(f"mean level {offset:.3f}")
+        low, high = np.nanmin(values), np.nanmax(values)
+        axis.set(xlim=(0, minutes[-1]), ylim=(low - 0.1 * (high - low), high + 0.3 * (high - low)))  # legends above
     for kind in ("png", "svg"):
         figure.savefig(
             ROOT / "docs" / "images" / f"engine-temp.{kind}",
