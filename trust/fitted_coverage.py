@@ -6,7 +6,7 @@ Every fit learns a two-scale system from a recording of its own, calibrates on a
 from typing import Any
 
 import numpy as np
-from promise import Config, Outcome, keep
+from account import Config, Outcome, keep
 
 from mrgpssm import MRGPSSM
 from mrgpssm.data.synthetic import two_scales

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from promise import Config, Outcome, keep, quietly
+from account import Config, Outcome, keep, quietly
 from test_runs import WRITER, digest, kill_and_resume, start_training
 
 

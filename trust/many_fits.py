@@ -5,7 +5,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from promise import Config, Outcome, keep
+from account import Config, Outcome, keep
 from recordings import recording
 
 from mrgpssm import MRGPSSM

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from account import ROOT, Config, Outcome, keep, quietly
 from mutants import BUGS, MUTANTS, Mutant
-from promise import ROOT, Config, Outcome, keep, quietly
 
 
 def copy_to(folder: Path) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from promise import Config, Outcome, keep
+from account import Config, Outcome, keep
 
 from mrgpssm import MRGPSSM, ConfigError, DataError, FitError, Sequence
 

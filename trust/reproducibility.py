@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from promise import ROOT, Config, Outcome, keep
+from account import ROOT, Config, Outcome, keep
 from test_estimator import PROBE
 
 

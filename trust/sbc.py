@@ -1,7 +1,7 @@
 """Promise 2: simulation-based calibration of the exact parts, 99 draws a simulation, 20 bins (see `tests/ranks.py`)."""
 
 import jax
-from promise import Config, Outcome, keep
+from account import Config, Outcome, keep
 
 jax.config.update("jax_enable_x64", True)
 

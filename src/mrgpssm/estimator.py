@@ -154,7 +154,7 @@ class MRGPSSM:
 
         The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at.
         """
-        check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles)
+        check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles, seed)
         model = self.fitted_
         return forecast(
             model,
@@ -172,7 +172,7 @@ class MRGPSSM:
 
         `nll` is of the sample mixture and `nll_gaussian` of N(mean, std²), both per step; coverages are shares.
         """
-        check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS)
+        check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS, seed)
         model = self.fitted_
         matched = [match(s, model.input_names, model.output_names, model.dt) for s in as_list(sequences)]
         return scores(model, matched, samples, seed)

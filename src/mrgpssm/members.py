@@ -1,5 +1,9 @@
 """From options to a fleet: training settings, and the members' tasks and starting values."""
 
+import functools
+from dataclasses import replace
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,6 +16,9 @@ from mrgpssm.training import Task, TrainingSettings
 
 _HEAD = 20
 _HIDDEN = 32
+# Options that no shape depends on, at values of no meaning: files that differ in them alone share one shape.
+_SHAPELESS: dict[str, Any] = dict.fromkeys(("samples", "windows", "cycles", "steps", "restarts", "ensemble"), 1)
+_SHAPELESS |= {"learning_rate": 1.0, "anneal": 1.0, "seed": 0, "order": "given", "calibrate": True}
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 
 Groups = tuple[tuple[int, ...], ...]
@@ -87,4 +94,9 @@ def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Com
 
 def model_shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:
     """The same tree with shapes in place of arrays: what a model file must hold."""
+    return _shape(replace(options, window=max(head_rows(options), 1), buffer=0, **_SHAPELESS), inputs, outputs)
+
+
+@functools.lru_cache(maxsize=32)
+def _shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:
     return eqx.filter_eval_shape(lambda: init_model(options, inputs, outputs, jax.random.key(0)))

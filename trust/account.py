@@ -48,18 +48,18 @@ def keep(measure: Callable[[Config], Outcome], full: Config, quick: Config | Non
     if not (asked.quick or asked.again) and has_record(path, config):
         print(f"{name}: there is a record; --again measures anew.")
         return
-    began = time.perf_counter()
+    mark, began = source_mark(), time.perf_counter()
     outcome = measure(config)
     seconds = time.perf_counter() - began
     print(f"{name}: {outcome.figure}; {'met' if outcome.met else f'NOT MET: {outcome.reason}'} ({seconds:.0f} s)")
     if not asked.quick:
-        write_record(path, content(name, config, outcome, seconds))
+        write_record(path, content(name, config, outcome, seconds, mark))
 
 
-def content(name: str, config: Config, outcome: Outcome, seconds: float) -> dict[str, Any]:
+def content(name: str, config: Config, outcome: Outcome, seconds: float, mark: str) -> dict[str, Any]:
     """What a record holds beside the environment."""
     told = {"command": f"python trust/{name}.py --again", "config": config, "seconds": round(seconds, 1)}
-    return told | asdict(outcome) | {"source": source_mark(), "native_kernel": native.ready()}
+    return told | asdict(outcome) | {"source": mark, "native_kernel": native.ready()}
 
 
 def has_record(path: Path, config: Config) -> bool:
