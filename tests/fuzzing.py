@@ -232,7 +232,7 @@ class ConfigFuzzer:
     """Damaged configurations: as TOML texts, and as tables that no text would give."""
 
     def __init__(self, seed: int):
-        self.rng, self.tables = random.Random(seed), json.dumps(tomllib.loads(CONFIG))  # noqa: S311
+        self.rng, self.tables = random.Random(seed), json.dumps(tomllib.loads(CONFIG))
 
     def case(self) -> Any:
         """A text, or sections as a TOML reader would hand them on."""

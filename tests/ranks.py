@@ -24,7 +24,7 @@ FAMILY = Family(RBF, d=2, u=1, y=1, m=5, units=(2.0,))
 DRAWS, BINS, LIMIT, MODELS, STEPS = 99, 20, 55.9, 8, 5
 
 
-def chi_square(truths: np.ndarray, draws: np.ndarray) -> float:
+def chi_square(truths: np.ndarray, draws: np.ndarray | jax.Array) -> float:
     """How unevenly the ranks of n truths among their (n, 99) draws fill the bins."""
     ranks = np.sum(np.asarray(draws) < np.asarray(truths)[:, None], axis=1)
     counts = np.bincount(ranks * BINS // (DRAWS + 1), minlength=BINS)
@@ -119,7 +119,9 @@ def _posterior(components: Component, starts, inputs, steps, states, points, key
         a, b = jax.random.split(key)
         scaled = jnp.sqrt(jnp.maximum(values, 0.0))[None] * jax.random.normal(a, (DRAWS, FAMILY.m))
         features = dynamics.gp.features(z)
-        whitened = jax.scipy.linalg.solve_triangular(dynamics.gp.root[0], (mean[None] + scaled @ vectors.T).T, lower=True)
+        whitened = jax.scipy.linalg.solve_triangular(
+            dynamics.gp.root[0], (mean[None] + scaled @ vectors.T).T, lower=True
+        )
         return features.weights[0] @ whitened + jnp.sqrt(features.variance[0]) * jax.random.normal(b, (DRAWS,))
 
     return jax.vmap(world)(components, starts, inputs, steps, states, points, keys)
@@ -173,8 +175,6 @@ def filter_chi_square(count: int, seed: int, particles: int) -> float:
             x = x + h * (A @ x + B @ worlds.inputs[i, t] + b) + np.sqrt(h * Q) * rng.standard_normal(FAMILY.d)
         ends[i] = x[0]
     noise = positive_inverse(jnp.full((1,), omega))
-    arrays = map(jnp.asarray, (centres, worlds.inputs, outputs))
+    centre, u, y = (jnp.asarray(x) for x in (centres, worlds.inputs, outputs))
     keys = jax.random.split(jax.random.key(seed), count)
-    return chi_square(ends, _filtered(worlds.stacked(), *arrays, noise, keys, particles))
-
-
+    return chi_square(ends, _filtered(worlds.stacked(), centre, u, y, noise, keys, particles))

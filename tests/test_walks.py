@@ -1,5 +1,6 @@
 """Sweeps, free runs and warm-ups against NumPy loops on the noise they drew; that noise; the keys of training."""
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
+from budget import SIGMAS
 from configurations import Family, as_oracle, random_component, random_ssm
 
 from mrgpssm.data.series import Series
@@ -23,16 +25,19 @@ from mrgpssm.training.state import Cache, FitInfo
 from mrgpssm.training.sweep import begin, heads_of, sweep
 
 FAMILY = Family(RBF, d=2, u=1, y=1, m=4, units=(3.0,))
-SIGMAS = 5.0
 
 
 def series(rng, lengths=(9, 6)) -> Series:
     """Two sequences, sampled unevenly."""
     rows = sum(lengths)
     clock = np.concatenate([np.cumsum(rng.integers(1, 3, n)) for n in lengths])
-    arrays = rng.standard_normal((rows, 1)), rng.standard_normal((rows, 1)), clock
-    offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    return Series(*map(jnp.asarray, arrays[:2]), jnp.asarray(clock, float), jnp.asarray(offsets, jnp.int32), jnp.asarray(lengths, jnp.int32))  # fmt: skip
+    return Series(
+        inputs=jnp.asarray(rng.standard_normal((rows, 1))),
+        outputs=jnp.asarray(rng.standard_normal((rows, 1))),
+        clock=jnp.asarray(clock, float),
+        offsets=jnp.asarray(np.concatenate([[0], np.cumsum(lengths)[:-1]]), jnp.int32),
+        lengths=jnp.asarray(lengths, jnp.int32),
+    )
 
 
 def one_task() -> Task:
@@ -89,7 +94,7 @@ def test_a_free_run_is_what_the_oracle_walks(stride):
     runs = free_run(stacked(ssm), particles, [inputs], [clock], stride=stride, chunk=4, keys=keys)
     ours = np.concatenate([draws.parts[0] for draws in runs], axis=3)[0, 0]
     fine = [r + k * stride // -(-stride // 3) for r in range(0, rows, stride) for k in range(-(-stride // 3))]
-    gaps = [clock[j] - clock[i] for i, j in zip(fine[:-1], fine[1:], strict=True) if j < rows]
+    gaps = [clock[j] - clock[i] for i, j in itertools.pairwise(fine) if j < rows]
     key = jax.random.fold_in(jax.random.fold_in(keys[0], 1), 0)
     process = draw_process(key, jnp.asarray(0, jnp.int32), len(fine), (samples, 2), jnp.dtype(float))
     emit = as_oracle(ssm.components[0])["emission"]

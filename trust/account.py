@@ -1,8 +1,8 @@
 """A promise: measured by a script of its own, left as a record, read by the page.
 
-Every script of this folder calls `keep` with what it measures. Records lie in `trust/records`; a script whose record was
-made with the same configuration does nothing unless told `--again`. With `--quick` a smaller configuration is measured
-and shown, and no record is written.
+Every script of this folder calls `keep` with what it measures. Records lie in `trust/records`; a script whose record
+was made with the same configuration does nothing unless told `--again`. With `--quick` a smaller configuration is
+measured and shown, and no record is written.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mrgpssm import native
+from mrgpssm.experiments.record import write_record
+
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "trust" / "records"
 TESTS = ROOT / "tests"
-sys.path.insert(0, str(TESTS))
-
-from mrgpssm import native
-from mrgpssm.experiments.record import write_record
+sys.path.insert(0, str(TESTS))  # what a script imports after this module may lie there
 
 Config = dict[str, Any]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from account import ROOT, Config, Outcome, keep
+from account import TESTS, Config, Outcome, keep
 from recordings import recording
 
 from mrgpssm import MRGPSSM, StorageError, load
@@ -34,7 +34,16 @@ def train(folder: Path) -> None:
 
 def save(folder: Path) -> None:
     """A model over another one."""
-    load(ROOT / "tests" / "golden" / "model-v2.mrgpssm").save(folder / "model.mrgpssm")
+    load(TESTS / "golden" / "model-v2.mrgpssm").save(folder / "model.mrgpssm")
+
+
+def nothing(folder: Path) -> None:
+    """A folder that is empty."""
+
+
+def older_model(folder: Path) -> None:
+    """A model that another one is going to replace."""
+    shutil.copy(TESTS / "golden" / "model-v1.mrgpssm", folder / "model.mrgpssm")
 
 
 def whole(folder: Path) -> bool:
@@ -92,14 +101,16 @@ def disturb(act: Callable[[Path], None], prepare: Callable[[Path], None], result
 def measure(config: Config) -> Outcome:
     """All acts, in a process that has the library loaded."""
     acts = {
-        "a training run": (train, lambda folder: None, "run/model.mrgpssm"),
-        "saving a model": (save, lambda folder: shutil.copy(ROOT / "tests/golden/model-v1.mrgpssm", folder / "model.mrgpssm"), "model.mrgpssm"),
-    }  # fmt: skip
+        "a training run": (train, nothing, "run/model.mrgpssm"),
+        "saving a model": (save, older_model, "model.mrgpssm"),
+    }
     found = {name: disturb(*acts[name]) for name in config["acts"]}
     points = sum(rows[0]["points"] for rows in found.values())
     wrong = [row for rows in found.values() for row in rows[1:]]
     tried = points * len(FAULTS)
-    figure = f"{tried - len(wrong)} of {tried} failing writes ({points} points x {len(FAULTS)} faults) ended as promised"
+    figure = (
+        f"{tried - len(wrong)} of {tried} failing writes ({points} points x {len(FAULTS)} faults) ended as promised"
+    )
     return Outcome(figure, not wrong, str(wrong[0]) if wrong else "", {"wrong": wrong, "points": points})
 
 

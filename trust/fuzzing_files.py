@@ -40,7 +40,9 @@ def measure(config: Config) -> Outcome:
         parse_model(good, "good")
         fuzzer = Fuzzer(good, "mrgpssm-model", config["seed"] + number)
         tally = Tally(ModelFileError)
-        found[f"model format {number}"] = run(fuzzer, tally, lambda data: parse_model(data, "odd"), config["models"] // 2)
+        found[f"model format {number}"] = run(
+            fuzzer, tally, lambda data: parse_model(data, "odd"), config["models"] // 2
+        )
     good, template = checkpoint()
     fuzzer = Fuzzer(good, "mrgpssm-checkpoint", config["seed"])
     found["checkpoint"] = run(
@@ -49,8 +51,8 @@ def measure(config: Config) -> Outcome:
     found["configuration"] = run(ConfigFuzzer(config["seed"]), Tally(ConfigError), parse_config, config["others"])
     slowest, grown = (max(row[name] for row in found.values()) for name in ("slowest", "megabytes"))
     figure = (
-        f"{config['models']:,} damaged models and {config['others']:,} checkpoints and configurations each: only the right "
-        f"error, slowest {slowest:.2f} s, memory grew by {grown:.0f} MB over all"
+        f"{config['models']:,} damaged models and {config['others']:,} checkpoints and configurations each: only the "
+        f"right error, slowest {slowest:.2f} s, memory grew by {grown:.0f} MB over all"
     )
     met = slowest < 1 and grown < 50
     return Outcome(figure, met, "" if met else "too slow or too large", found)

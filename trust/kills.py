@@ -40,7 +40,9 @@ def measure(config: Config) -> Outcome:
         folder = Path(name)
         complaint = writer_survives(folder)
         total, runs, same = training_survives(folder, config["training"])
-    figure = f"{config['writer']} kills of the writer, {total} of training over {runs} runs: {same} end bit for bit alike"
+    figure = (
+        f"{config['writer']} kills of the writer, {total} of training over {runs} runs: {same} end bit for bit alike"
+    )
     met = not complaint and same == runs
     return Outcome(figure, met, complaint or ("" if met else "a resumed run ended in other bytes"), {"runs": runs})
 

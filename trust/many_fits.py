@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +12,15 @@ from recordings import recording
 from mrgpssm import MRGPSSM
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-OPTIONS = {"inducing": 6, "samples": 3, "windows": 4, "window": 10, "buffer": 2, "cycles": 2, "steps": 10}
+OPTIONS: dict[str, Any] = {
+    "inducing": 6,
+    "samples": 3,
+    "windows": 4,
+    "window": 10,
+    "buffer": 2,
+    "cycles": 2,
+    "steps": 10,
+}
 
 
 def resident() -> int:
@@ -20,17 +29,21 @@ def resident() -> int:
 
 
 def slope(fits: np.ndarray, held: np.ndarray) -> float:
-    """The growth per fit by the median of all slopes of pairs (Theil and Sen): single jumps of the allocator count little."""
+    """The growth per fit as the median slope of all pairs (Theil and Sen): single jumps count little."""
     i, j = np.triu_indices(len(fits), 1)
     return float(np.median((held[j] - held[i]) / (fits[j] - fits[i])))
 
 
 def measure(config: Config) -> Outcome:
     """Fit and simulate again and again, every time another seed and other data of the same shape."""
-    compiled: list[str] = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda name, seconds, **_: compiled.append(name) if name.endswith("backend_compile_duration") else None
-    )
+    compiled: list[float] = []
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        del kwargs
+        if event.endswith("backend_compile_duration"):
+            compiled.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
     held, programs = [], []
     for index in range(config["fits"]):
         data = [recording(2 * index), recording(2 * index + 1)]

@@ -69,14 +69,14 @@ def measure(config: Config) -> Outcome:
         sound(folder, chosen)
         for mutant in chosen:
             code, words = planted(folder, mutant)
-            found = code == 1 and " failed" in words
-            (caught if found else survivors).append(mutant)
-            print("caught" if found else f"SURVIVED ({code})", mutant.bug + 1, mutant.file, mutant.new, flush=True)
-    alive = {m.bug for m in survivors}
-    figure = f"{len(config['bugs']) - len(alive)} / {len(config['bugs'])} kinds of bugs, {len(caught)} / {len(chosen)} places"
-    kinds = {BUGS[b - 1]: sum(m.bug == b - 1 for m in caught) for b in config["bugs"]}
+            noticed = code == 1 and " failed" in words
+            (caught if noticed else survivors).append(mutant)
+            print("caught" if noticed else f"SURVIVED ({code})", mutant.bug + 1, mutant.file, mutant.new, flush=True)
+    kinds, alive = len(config["bugs"]), {m.bug for m in survivors}
+    figure = f"{kinds - len(alive)} / {kinds} kinds of bugs, {len(caught)} / {len(chosen)} places"
+    found = {BUGS[b - 1]: sum(m.bug == b - 1 for m in caught) for b in config["bugs"]}
     left = [f"{m.file}: {m.new}" for m in survivors]
-    return Outcome(figure, not survivors, "; ".join(left), {"caught": kinds, "survivors": left})
+    return Outcome(figure, not survivors, "; ".join(left), {"caught": found, "survivors": left})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Promise 4: fits over extreme settings and data end finite, or in a typed error that names the place.
 
 A setting is drawn with its data; its restarts are fits of their own, each with its own starting values, noise and
-windows, trained side by side for 50 steps. A fit fails silently where a model is handed out that holds, or simulates to,
-numbers that are not finite, or where anything but a typed error is raised.
+windows, trained side by side for 50 steps. A fit fails silently where a model is handed out that simulates to numbers
+that are not finite or has no finite bound, or where anything but a typed error is raised.
 """
 
 import re
@@ -111,7 +111,9 @@ def measure(config: Config) -> Outcome:
             print(index, kind, verdict, message, flush=True)
     fits = config["settings"] * config["restarts"]
     silent = fits - counts["finite"] - counts["typed error"]
-    figure = f"{silent} silent failures in {fits:,} fits ({counts['finite']:,} finite, {counts['typed error']} typed errors)"
+    figure = (
+        f"{silent} silent failures in {fits:,} fits ({counts['finite']:,} finite, {counts['typed error']} typed errors)"
+    )
     return Outcome(figure, silent == 0, said[0]["message"] if silent else "", {"counts": dict(counts), "said": said})
 
 

@@ -24,9 +24,13 @@ def measure(config: Config) -> Outcome:
         print(seed, pairs[-1][0] == pairs[-1][1], flush=True)
     equal = sum(a == b for a, b in pairs)
     different = len({a for a, _ in pairs})
-    figure = f"{equal} of {len(pairs)} pairs of processes identical; {different} different seeds gave {different} results"
+    figure = (
+        f"{equal} of {len(pairs)} pairs of processes identical; {different} different seeds gave {different} results"
+    )
     met = equal == different == len(pairs)
-    return Outcome(figure, met, "" if met else "some pairs differ, or two seeds agree", {"digests": [a for a, _ in pairs]})
+    return Outcome(
+        figure, met, "" if met else "some pairs differ, or two seeds agree", {"digests": [a for a, _ in pairs]}
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,6 @@
 
 import jax
 from account import Config, Outcome, keep
-
-jax.config.update("jax_enable_x64", True)
-
 from ranks import LIMIT, filter_chi_square, posterior_chi_square, sampler_chi_square, simulate_worlds
 
 from mrgpssm.rollout import SCHEMES
@@ -12,6 +9,7 @@ from mrgpssm.rollout import SCHEMES
 
 def measure(config: Config) -> Outcome:
     """Prior functions and linear states by three samplers, functions given a path, states given outputs."""
+    jax.config.update("jax_enable_x64", True)
     count, seed, found = config["simulations"], config["seed"], {}
     functions, linear = simulate_worlds(count, seed), simulate_worlds(count, seed + 1, linear=True)
     one_step = simulate_worlds(count, seed + 2, steps=1)

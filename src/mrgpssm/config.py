@@ -123,7 +123,8 @@ def _check(config: RunConfig, where: str) -> None:
         raise ConfigError(f"{where}: data.dt must be a positive number of seconds; got {data.dt!r:.80}.")
     if not (_is_number(run.checkpoint_seconds) and run.checkpoint_seconds >= 0):
         raise ConfigError(
-            f"{where}: run.checkpoint_seconds must be a number of seconds, at least 0; got {run.checkpoint_seconds!r:.80}."
+            f"{where}: run.checkpoint_seconds must be a number of seconds, at least 0; "
+            f"got {run.checkpoint_seconds!r:.80}."
         )
     if not isinstance(run.directory, str) or not run.directory:
         raise ConfigError(f"{where}: run.directory must be the name of a folder; got {run.directory!r:.80}.")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match
-from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.errors import ConfigError, DataError, FitError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.members import make_members, output_groups, training_settings
 from mrgpssm.model import SSM, Component
@@ -249,6 +249,12 @@ def _best(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) 
     """The restarts with the best bounds, for every output."""
     groups = output_groups(options, len(first.output_names))
     bounds = np.nan_to_num(fleet.bounds.reshape(len(groups), options.restarts), nan=-np.inf)
+    lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
+    if lost:
+        raise FitError(
+            f"Training failed for output {lost[0]!r}: no restart ended with a finite bound. "
+            'Lower learning_rate, or use preset="stable" and precision="float64".'
+        )
     ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * options.restarts
     # As many as every output has: a restart that was given up has no bound.
     rounds = max(1, min(options.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))

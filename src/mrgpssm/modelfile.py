@@ -117,7 +117,7 @@ def parse_model(data: bytes, name: str) -> FittedModel:
 
 
 def _check_sizes(options: Options, inputs: int, tensors: dict[str, np.ndarray], name: str) -> None:
-    """The sizes that cost time and memory must be those of tensors that are there, before anything is built from them."""
+    """Sizes that cost time and memory must be those of tensors that are there, before anything is built from them."""
     d, m = options.latent_dim, options.inducing
     for part in (0, len(options.resolutions) - 1):
         _table(tensors, f"{_prefix(0, 0)}.components.{part}.transition.gp.inducing", (d, m, d + inputs), name)
@@ -151,7 +151,7 @@ def _schema(content: dict[str, Any], name: str):
     try:
         checked = check_options(options)
     except ConfigError as error:
-        raise ModelFileError(f"{name}: {str(error):.300}") from None
+        raise ModelFileError(f"{name}: {error!s:.300}") from None
     inputs, outputs = (_strings(content[key], key, name) for key in ("inputs", "outputs"))
     units, dt = content["units"], content["dt"]
     if not isinstance(units, dict) or not all(isinstance(v, str) for v in units.values()):

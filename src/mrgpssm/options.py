@@ -91,7 +91,9 @@ def _resolutions(given: Any) -> tuple[int, ...]:
         raise ConfigError("resolutions is empty; give at least one, for example (30, 5, 1).")
     for r in resolutions:
         if not is_count(r):
-            raise ConfigError(f"Each resolution is a whole number of samples, at least 1; got {r!r:.80} in {resolutions!s:.80}.")
+            raise ConfigError(
+                f"Each resolution is a whole number of samples, at least 1; got {r!r:.80} in {resolutions!s:.80}."
+            )
         _check_count("resolutions", r, 1)
     return tuple(int(r) for r in resolutions)
 

@@ -70,6 +70,10 @@ def _counter(content: Mapping[str, object], key: str, name: str) -> int:
 def _history(tensors: Mapping[str, np.ndarray], key: str, members: int, name: str) -> np.ndarray:
     """One column of the history: a number per chunk of steps, or one per chunk and member."""
     column = tensors.get(f"history.{key}")
-    if column is None or column.ndim < 1 or (len(column) and column.shape[1:] != (() if key in _COUNTERS else (members,))):
+    if (
+        column is None
+        or column.ndim < 1
+        or (len(column) and column.shape[1:] != (() if key in _COUNTERS else (members,)))
+    ):
         raise ModelFileError(f"{name}: tensor history.{key} is missing or has another shape than the run's.")
     return column
