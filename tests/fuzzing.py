@@ -194,8 +194,8 @@ class Tally:
         self.refusal, self.loaded, self.refused, self.slowest = refusal, 0, 0, 0.0
 
     def take(self, parse: Callable[[Any], object], case: Any) -> None:
-        """One case, timed."""
-        began = time.perf_counter()
+        """One case, timed in seconds of the processor: other programs do not count."""
+        began = time.process_time()
         try:
             parse(case)
             self.loaded += 1
@@ -204,7 +204,7 @@ class Tally:
             text = str(error)
             if "\n" in text or len(text) > 1000:
                 raise AssertionError(f"not one short sentence: {text[:500]!r}") from error
-        self.slowest = max(self.slowest, time.perf_counter() - began)
+        self.slowest = max(self.slowest, time.process_time() - began)
 
 
 CONFIG = """

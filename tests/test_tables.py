@@ -201,9 +201,9 @@ def test_many_rows_are_read_quickly(tmp_path):
     data = rng.standard_normal((200_000, 9))
     names = ",".join("abcdefghi")
     path = write(tmp_path, names + "\n" + "\n".join(",".join(map(repr, row)) for row in data.tolist()))
-    start = clock.perf_counter()
+    start = clock.process_time()
     [made] = read_sequences(path, Columns(tuple("abcdefgh"), ("i",)))
-    assert clock.perf_counter() - start < 2.0  # about 0.5 s on two cores
+    assert clock.process_time() - start < 2.0  # about 0.5 s; of this process alone, however busy the machine is
     np.testing.assert_array_equal(made.inputs, data[:, :8])
 
 

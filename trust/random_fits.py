@@ -112,10 +112,11 @@ def measure(config: Config) -> Outcome:
     fits = config["settings"] * config["restarts"]
     silent = fits - counts["finite"] - counts["typed error"]
     figure = (
-        f"{silent} silent failures in {fits:,} fits ({counts['finite']:,} finite, {counts['typed error']} typed errors)"
+        f"{silent} silent failures in {fits:,} fits ({config['settings']} settings x {config['restarts']} starts): "
+        f"{counts['finite']:,} finite, {counts['typed error']} in settings with a typed error"
     )
     return Outcome(figure, silent == 0, said[0]["message"] if silent else "", {"counts": dict(counts), "said": said})
 
 
 if __name__ == "__main__":
-    keep(measure, {"settings": 50, "restarts": 20, "seed": 0}, {"settings": 10})
+    keep(measure, {"settings": 20, "restarts": 50, "seed": 0}, {"settings": 2})

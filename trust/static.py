@@ -39,7 +39,7 @@ def audit() -> tuple[str, list[str]]:
 def measure(config: Config) -> Outcome:
     """One tool after the other."""
     checks = {
-        "basedpyright": tool("basedpyright"),
+        "basedpyright": tool("basedpyright", "--pythonpath", sys.executable),
         "ruff check": tool("ruff", "check", *PLACES),
         "ruff format": tool("ruff", "format", "--check", *PLACES),
         "lint-imports": tool("lint-imports"),

@@ -248,7 +248,8 @@ def _check_data(options: Options, training: list[Sequence]) -> None:
 def _best(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The restarts with the best bounds, for every output."""
     groups = output_groups(options, len(first.output_names))
-    bounds = np.nan_to_num(fleet.bounds.reshape(len(groups), options.restarts), nan=-np.inf)
+    bounds = fleet.bounds.reshape(len(groups), options.restarts)
+    bounds = np.where(np.isnan(bounds), -np.inf, bounds)
     lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
     if lost:
         raise FitError(
