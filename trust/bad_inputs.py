@@ -3,11 +3,11 @@
 The cases are the tables of the tests: the command line's, the library's, those of tables, datasets, model files.
 """
 
-import test_cli
-import test_estimator
-import test_modelfile
 from account import Config, Outcome, keep
 from pytests import run_pytest
+from test_cli import BAD as ON_THE_COMMAND_LINE
+from test_estimator import BAD as IN_THE_LIBRARY
+from test_modelfile import HOSTILE, WRONG
 
 NODES = [
     "test_estimator.py::test_bad_use_gets_one_sentence",
@@ -29,12 +29,11 @@ COMMAND = "test_cli.py::test_every_bad_input_is_one_sentence_and_exit_code_2"
 def measure(config: Config) -> Outcome:
     """Each case of a table is a test of its own, but for the command line's, which are one."""
     library, command = run_pytest(NODES), run_pytest([COMMAND])
-    cases = library.passed + len(test_cli.BAD) * command.passed
-    counts = {"command line": len(test_cli.BAD), "estimator": len(test_estimator.BAD),
-              "model files": len(test_modelfile.WRONG) + len(test_modelfile.HOSTILE)}  # fmt: skip
-    figure = (
-        f"{cases} cases, {library.failed + command.failed} failed ({len(test_cli.BAD)} of them on the command line)"
-    )
+    cases = library.passed + len(ON_THE_COMMAND_LINE) * command.passed
+    counts = {"command line": len(ON_THE_COMMAND_LINE), "estimator": len(IN_THE_LIBRARY),
+              "model files": len(WRONG) + len(HOSTILE)}  # fmt: skip
+    failed = library.failed + command.failed
+    figure = f"{cases} cases, {failed} failed ({len(ON_THE_COMMAND_LINE)} of the cases on the command line)"
     met = cases >= config["least"] and not library.code and not command.code
     return Outcome(figure, met, "" if met else (library.words + command.words)[-300:], counts | {"cases": cases})
 

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import budget
 from account import ROOT, TESTS, Config, Outcome, keep
+from budget import total
 from pytests import run_pytest
 
 FILES = ["oracles", "limits", "linalg", "stability", "native", "sde", "walks", "calibrated", "training", "estimator",
@@ -71,7 +71,7 @@ def measured(seed: int) -> tuple[dict[str, float], list[str]]:
 def measure(config: Config) -> Outcome:
     """Collect, shuffle, add up."""
     lost = sorted(written() - collected())
-    alarms = budget.total()
+    alarms = total()
     rooms, failed = measured(config["seed"])
     maths = {room: rooms[room] for room in ROOMS}
     low = [f"{room} {share:.1f} %" for room, share in maths.items() if share < config["least"]]
