@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo test lint docs test-slow clean
+.PHONY: demo test lint docs test-slow trust trust-quick clean
 
 demo: $(READY)
 	$(BIN)/mrgpssm demo
@@ -15,8 +15,8 @@ test: lint
 	JAX_ENABLE_X64=0 $(PYTEST) -m "not slow"
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py
-	$(BIN)/ruff check src tests benchmarks docs/hooks.py
+	$(BIN)/ruff format --check src tests benchmarks trust docs/hooks.py
+	$(BIN)/ruff check src tests benchmarks trust docs/hooks.py
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
 
@@ -26,6 +26,13 @@ docs: $(READY)
 
 test-slow: $(READY)
 	JAX_ENABLE_X64=1 $(PYTEST) -m slow
+
+# Every promise of docs/trust.md that has no record yet (all with AGAIN=1): hours. trust-quick: minutes, no records.
+trust: $(READY)
+	$(BIN)/python trust/run.py $(if $(AGAIN),--again)
+
+trust-quick: $(READY)
+	$(BIN)/python trust/run.py --quick
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrgpssm needs Python 3.11 or newer; set PYTHON=... to one.")'

@@ -5,6 +5,7 @@ program once.
 """
 
 import os
+import random
 from pathlib import Path
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
@@ -22,7 +23,27 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption(
+        "--shuffle", type=int, default=None, metavar="SEED", help="run modules, and their tests, in random order"
+    )
+
+
+def shuffled(items, seed):
+    """Modules in random order, and the tests of each; those of one module stay together, for what they share."""
+    rng, modules = random.Random(seed), {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    groups = list(modules.values())
+    rng.shuffle(groups)
+    for group in groups:
+        rng.shuffle(group)
+    return [item for group in groups for item in group]
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--shuffle") is not None:
+        items[:] = shuffled(items, config.getoption("--shuffle"))
     wide = jax.config.read("jax_enable_x64")
     for item in items:
         if not wide and item.get_closest_marker("float64"):

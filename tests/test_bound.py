@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from budget import SIGMAS
 from configurations import FAMILIES, Family, random_noise, random_ssm, random_windows
 
 from mrgpssm.elbo import Windows, elbo, elbo_terms, log_likelihood
@@ -130,7 +131,7 @@ def test_expected_bound_does_not_depend_on_the_number_of_samples(scheme):
         means.append(values.mean())
         errors.append(values.std(ddof=1) / np.sqrt(repeats))
     for a, b in ((0, 1), (0, 2), (1, 2)):
-        assert abs(means[a] - means[b]) < 4.5 * np.hypot(errors[a], errors[b])
+        assert abs(means[a] - means[b]) < SIGMAS * np.hypot(errors[a], errors[b])
 
 
 @pytest.mark.float64

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from budget import SIGMAS
 
 from mrgpssm.data import Scaling, Sequence, draw_windows, flatten, window_counts
 from mrgpssm.data.synthetic import SETS, two_scales
@@ -31,6 +32,13 @@ def test_scaling_is_that_of_the_training_rows_and_ignores_missing_outputs():
     np.testing.assert_allclose(scaling.inputs(inputs).std(0), 1.0)
 
 
+@pytest.mark.parametrize("size", [1e-100, 1e-15, 1.0, 1e15, 1e100])
+def test_scaling_does_not_care_for_the_unit(size):
+    made = sequence(50, 1)
+    scaling = Scaling.fit([Sequence(size * made.inputs, size * made.outputs)])
+    np.testing.assert_allclose(scaling.outputs(size * made.outputs).std(0), 1.0)
+
+
 def test_windows_are_the_rows_they_should_be():
     """Rows i, i + R, ..., i + t R, all inside one sequence, every allowed start drawn, and no other."""
     lengths, resolution, steps = (40, 9, 25), 3, 4
@@ -48,7 +56,7 @@ def test_windows_are_the_rows_they_should_be():
     assert np.all(owner == owner[:, :1])
     np.testing.assert_array_equal(np.asarray(at_start), np.isin(rows[:, 0], [0, 49]))
     share = np.mean(rows[:, 0] < 28)
-    assert abs(share - 28 / 41) < 4.5 * np.sqrt(28 * 13 / 41**2 / 4000)
+    assert abs(share - 28 / 41) < SIGMAS * np.sqrt(28 * 13 / 41**2 / 4000)
 
 
 def test_some_windows_can_be_placed_at_the_start():
@@ -127,6 +135,8 @@ def test_synthetic_components_have_the_time_constants_they_claim():
         (lambda: Scaling.fit([Sequence(np.ones((5, 1)), np.random.default_rng(0).normal(size=(5, 1)))]), "'u1' is constant"),
         (lambda: Scaling.fit([Sequence(np.arange(5.0)[:, None], np.full((5, 1), 2.0))]), "Output 'y1' is constant"),
         (lambda: Scaling.fit([Sequence(np.arange(5.0)[:, None], np.full((5, 1), np.nan))]), "no measured value"),
+        (lambda: Scaling.fit([Sequence(np.arange(5.0)[:, None], 1e200 * np.arange(5.0)[:, None])]), "'y1' has values too large to be scaled"),
+        (lambda: Scaling.fit([Sequence(1e9 + np.zeros((5, 1)), np.arange(5.0)[:, None])]), "'u1' is constant"),
     ],
 )  # fmt: skip
 def test_bad_data_gets_one_sentence(make, says):

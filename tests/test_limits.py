@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
+from budget import SIGMAS
 from configurations import FAMILIES, Family, as_oracle, factor, random_noise, random_ssm, random_windows
 from scipy.linalg import cho_factor, cho_solve
 
@@ -75,9 +76,9 @@ def test_zero_gp_with_linear_mean_gives_the_kalman_prediction():
         mean = F @ mean + h * (B @ np.asarray(inputs[t]) + b)
         cov = F @ cov @ F.T + h * np.diag(Q)
         se_mean = np.sqrt(np.diag(cov) / n)
-        assert np.all(np.abs(states[:, t].mean(0) - mean) < 4.5 * se_mean)
+        assert np.all(np.abs(states[:, t].mean(0) - mean) < SIGMAS * se_mean)
         se_cov = np.sqrt((np.outer(np.diag(cov), np.diag(cov)) + cov**2) / n)
-        assert np.all(np.abs(np.cov(states[:, t].T) - cov) < 4.5 * se_cov)
+        assert np.all(np.abs(np.cov(states[:, t].T) - cov) < SIGMAS * se_cov)
 
 
 def test_one_trajectory_of_a_linear_system_is_the_recursion_itself():

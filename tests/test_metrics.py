@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from budget import SIGMAS, SMALL_P
 from scipy import stats
 
 from mrgpssm import metrics
@@ -69,9 +70,9 @@ def test_pit_is_uniform_and_coverage_nominal_for_the_truth():
     samples = rng.standard_normal((300, 4000, 1))
     measured = rng.standard_normal((4000, 1)) + noise * rng.standard_normal((4000, 1))
     values = metrics.pit(measured, samples, noise)
-    assert stats.kstest(values[:, 0], "uniform").pvalue > 1e-4
+    assert stats.kstest(values[:, 0], "uniform").pvalue > SMALL_P
     edge = np.sqrt(1.25) * stats.norm.ppf(0.95)
-    assert abs(metrics.coverage(measured, -edge, edge)[0] - 0.9) < 4.5 * np.sqrt(0.09 / 4000)
+    assert abs(metrics.coverage(measured, -edge, edge)[0] - 0.9) < SIGMAS * np.sqrt(0.09 / 4000)
 
 
 def test_missing_values_count_nowhere():

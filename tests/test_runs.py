@@ -64,7 +64,7 @@ def test_two_hundred_kills_leave_the_old_file_or_the_new_one(tmp_path):
     assert done.stdout == "ok\n", done.stderr
 
 
-@pytest.mark.parametrize("place", ["mkstemp", "fsync", "replace", "read back"])
+@pytest.mark.parametrize("place", ["mkdir", "mkstemp", "fdopen", "fsync", "read back", "chmod", "replace"])
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_a_failing_disk_is_one_sentence_and_loses_nothing(tmp_path, monkeypatch, place, fault):
     path = tmp_path / "file"
@@ -74,6 +74,9 @@ def test_a_failing_disk_is_one_sentence_and_loses_nothing(tmp_path, monkeypatch,
         raise OSError(fault, os.strerror(fault))
 
     module, name = {
+        "mkdir": (Path, "mkdir"),
+        "fdopen": (atomic.os, "fdopen"),
+        "chmod": (atomic.os, "chmod"),
         "mkstemp": (atomic.tempfile, "mkstemp"),
         "fsync": (atomic.os, "fsync"),
         "replace": (atomic.os, "replace"),
@@ -87,6 +90,33 @@ def test_a_failing_disk_is_one_sentence_and_loses_nothing(tmp_path, monkeypatch,
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_a_folder_that_cannot_be_flushed_leaves_the_new_file_and_says_so(tmp_path, monkeypatch, fault):
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def fail(folder):
+        raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr(atomic, "flush_folder", fail)
+    with pytest.raises(StorageError, match="It is whole, but may be the old one again after a crash"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_an_old_checkpoint_that_cannot_be_removed_stops_nothing(tmp_path, monkeypatch):
+    """Found by letting every single write of a run fail (`trust/disk.py`)."""
+
+    def fail(path, missing_ok=False):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", fail)
+        tiny(cycles=1).fit(recording(0), progress=False, run_dir=tmp_path, checkpoint_seconds=0.0)
+    assert len(list((tmp_path / "checkpoints").glob("*.ckpt"))) == 4
+    assert (tmp_path / "model.mrgpssm").exists()
 
 
 def test_what_is_read_back_must_be_what_was_written(tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 """Users' tables become sequences: every format gives the same numbers, every bad file one sentence."""
 
 import importlib.util
+import io
 import time as clock
 import warnings
+import zipfile
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -199,9 +201,9 @@ def test_many_rows_are_read_quickly(tmp_path):
     data = rng.standard_normal((200_000, 9))
     names = ",".join("abcdefghi")
     path = write(tmp_path, names + "\n" + "\n".join(",".join(map(repr, row)) for row in data.tolist()))
-    start = clock.perf_counter()
+    start = clock.process_time()
     [made] = read_sequences(path, Columns(tuple("abcdefgh"), ("i",)))
-    assert clock.perf_counter() - start < 2.0  # about 0.5 s on two cores
+    assert clock.process_time() - start < 2.0  # about 0.5 s; of this process alone, however busy the machine is
     np.testing.assert_array_equal(made.inputs, data[:, :8])
 
 
@@ -301,7 +303,17 @@ def test_a_given_dt_overrides_the_median():
 # What goes wrong
 
 GOOD = "u,y\n1,2\n3,4\n"
+
+
+def archive(name: str, content: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
+        target.writestr(name, content)
+    return made.getvalue()
+
+
 BAD_FILES = [
+    ("run.npz", archive("code.py", b"import os"), UY, {}, ["'code.py' in the archive is no array"]),
     ("run.csv", b"", UY, {}, ["run.csv", "empty"]),
     ("run.csv", " \n\n", UY, {}, ["run.csv", "empty"]),
     ("run.csv", "u,y\n", UY, {}, ["run.csv", "only a header", "u, y"]),
@@ -362,6 +374,15 @@ def refused(make, fragments):
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     for fragment in fragments:
         assert fragment in message, message
+
+
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("mrgpssm.data.readers._UNPACKED", 1000)
+    path = write(tmp_path, archive("u.npy", bytes(300_000)), "run.npz")
+    with pytest.raises(
+        DataError, match=r"run.npz: the archive would unpack to 300,000 bytes, over 100 times its own size"
+    ):
+        read_table(path)
 
 
 @pytest.mark.parametrize(("name", "content", "columns", "more", "says"), BAD_FILES)

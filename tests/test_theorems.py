@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
+from budget import SIGMAS
 from configurations import Family, as_oracle, random_component, random_ssm
 
 from mrgpssm.gp import RBF, Matern52
@@ -23,7 +24,6 @@ from mrgpssm.rollout import (
 )
 
 STEPS = 5
-SIGMAS = 4.5
 
 
 def random_path(rng, family, length):

@@ -75,7 +75,7 @@ def read_tables(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: the file cannot be read as UTF-8 text ({error}).") from None
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of too many digits is no TOMLDecodeError
         raise ConfigError(f"{path}: this is not valid TOML: {error}.") from None
 
 
@@ -121,17 +121,18 @@ def _check(config: RunConfig, where: str) -> None:
         if not getattr(data, key):
             raise ConfigError(f"{where}: data.{key} is empty; give it in the file or with {flag}.")
     if data.gaps not in _GAPS:
-        raise ConfigError(f"{where}: data.gaps must be one of {', '.join(_GAPS)}; got {data.gaps!r}.")
+        raise ConfigError(f"{where}: data.gaps must be one of {', '.join(_GAPS)}; got {data.gaps!r:.80}.")
     if data.time is not None and not isinstance(data.time, str):
-        raise ConfigError(f"{where}: data.time must be the name of a column; got {data.time!r}.")
+        raise ConfigError(f"{where}: data.time must be the name of a column; got {data.time!r:.80}.")
     if data.dt is not None and not (_is_number(data.dt) and data.dt > 0):
-        raise ConfigError(f"{where}: data.dt must be a positive number of seconds; got {data.dt!r}.")
+        raise ConfigError(f"{where}: data.dt must be a positive number of seconds; got {data.dt!r:.80}.")
     if not (_is_number(run.checkpoint_seconds) and run.checkpoint_seconds >= 0):
         raise ConfigError(
-            f"{where}: run.checkpoint_seconds must be a number of seconds, at least 0; got {run.checkpoint_seconds!r}."
+            f"{where}: run.checkpoint_seconds must be a number of seconds, at least 0; "
+            f"got {run.checkpoint_seconds!r:.80}."
         )
     if not isinstance(run.directory, str) or not run.directory:
-        raise ConfigError(f"{where}: run.directory must be the name of a folder; got {run.directory!r}.")
+        raise ConfigError(f"{where}: run.directory must be the name of a folder; got {run.directory!r:.80}.")
 
 
 def _is_number(value: Any) -> bool:
@@ -141,14 +142,14 @@ def _is_number(value: Any) -> bool:
 def _strings(value: Any, where: str) -> tuple[str, ...]:
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) and item for item in items):
-        raise ConfigError(f"{where} must be a list of texts; got {value!r}.")
+        raise ConfigError(f"{where} must be a list of texts; got {value!r:.80}.")
     return tuple(items)
 
 
 def _unknown(kind: str, name: str, known: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(name, known, 1, 0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
-    return f"unknown {kind} {name!r}; {hint}"
+    hint = f"did you mean {near[0]!r:.80}?" if near else f"known are {', '.join(known)}."
+    return f"unknown {kind} {name!r:.80}; {hint}"
 
 
 def _toml(value: Any) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match, with_filters
-from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.errors import ConfigError, DataError, FitError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.mean_run import mean_run
 from mrgpssm.members import left_out, make_members, output_groups, start_on_data, training_settings
@@ -263,7 +263,7 @@ class MRGPSSM:
             ConfigError: The model is not fitted, or an argument makes no sense.
             DataError: Columns or dt are not those of training, or an input is missing.
         """
-        check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles)
+        check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles, seed)
         model = self.fitted_
         return forecast(
             model,
@@ -304,7 +304,7 @@ class MRGPSSM:
             ConfigError: The model is not fitted, or an argument makes no sense.
             DataError: Columns or dt are not those of training, or an output has no measured value.
         """
-        check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS)
+        check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS, seed)
         model = self.fitted_
         matched = [match(s, model.input_names, model.output_names, model.dt) for s in as_list(sequences)]
         return scores(model, matched, samples, seed)
@@ -409,7 +409,14 @@ def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Se
     """The restarts with the best bounds, for every output."""
     groups = output_groups(options, len(first.output_names))
     each = options.restarts + options.folds
-    bounds = np.nan_to_num(fleet.bounds.reshape(len(groups), each)[:, : options.restarts], nan=-np.inf)
+    bounds = fleet.bounds.reshape(len(groups), each)[:, : options.restarts]
+    bounds = np.where(np.isnan(bounds), -np.inf, bounds)
+    lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
+    if lost:
+        raise FitError(
+            f"Training failed for output {lost[0]!r}: no restart ended with a finite bound. "
+            'Lower learning_rate, or use preset="stable" and precision="float64".'
+        )
     ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * each
     # As many as every output has: a restart that was given up has no bound.
     rounds = max(1, min(options.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))

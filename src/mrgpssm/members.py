@@ -1,6 +1,9 @@
 """From options to a fleet: training settings, and the members' tasks and starting values."""
 
+import functools
 import math
+from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,6 +21,10 @@ _HEAD = 20
 _HIDDEN = 32
 _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for
 _PLACES = 2000
+# Options that no shape depends on, at values of no meaning: files that differ in them alone share one shape.
+_SHAPELESS: dict[str, Any] = dict.fromkeys(("samples", "windows", "cycles", "steps", "restarts", "ensemble"), 1)
+_SHAPELESS |= {"learning_rate": 1.0, "anneal": 1.0, "seed": 0, "order": "given", "calibrate": True, "folds": 0}
+_SHAPELESS |= {"filters": (), "noise": "gaussian"}
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 
 Groups = tuple[tuple[int, ...], ...]
@@ -134,4 +141,9 @@ def start_on_data(ssm: SSM[Component], inputs: Float[Array, "rows u"], keys: Key
 
 def model_shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:
     """The same tree with shapes in place of arrays: what a model file must hold."""
+    return _shape(replace(options, window=max(head_rows(options), 1), buffer=0, **_SHAPELESS), inputs, outputs)
+
+
+@functools.lru_cache(maxsize=32)
+def _shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:
     return eqx.filter_eval_shape(lambda: init_model(options, inputs, outputs, jax.random.key(0)))

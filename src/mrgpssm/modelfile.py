@@ -4,7 +4,6 @@ A file is checked in this order: checksum, version, schema, shapes, finiteness. 
 is looked up in fixed tables; nothing is ever imported or executed from it.
 """
 
-import math
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,7 @@ from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
 from mrgpssm.noise.law import StudentNoise, feature_count
-from mrgpssm.options import Options, check_options, is_count
+from mrgpssm.options import Options, check_options, is_count, is_positive
 from mrgpssm.precision import floating_point
 from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_atomic
 
@@ -119,10 +118,11 @@ def parse_model(data: bytes, name: str) -> FittedModel:
     calibration = np.ones(len(outputs))
     if content["version"] > 1:
         calibration = _vector(tensors, "calibration", len(outputs), name, positive=True)
+    _check_sizes(options, len(drives), tensors, name)
     with floating_point(options.precision):
-        shapes = [model_shape(options, len(drives), len(columns)) for columns in groups]
+        shape = model_shape(options, len(drives), len(groups[0]))
         ensemble = tuple(
-            tuple(fill(shape, tensors, _prefix(number, index), name) for index, shape in enumerate(shapes))
+            tuple(fill(shape, tensors, _prefix(number, index), name) for index in range(len(groups)))
             for number in range(rounds)
         )
     learned = options.noise == "student" and "noise.weights" in tensors
@@ -144,6 +144,13 @@ def _noise(tensors: dict[str, np.ndarray], outputs: int, drives: int, name: str)
     if not (np.isfinite(weights).all() and np.isfinite(edges).all() and (dof > 2).all()):
         raise ModelFileError(f"{name}: the noise must be finite and have more than 2 degrees of freedom.")
     return StudentNoise(np.asarray(weights, float), dof, np.asarray(edges, float))
+
+
+def _check_sizes(options: Options, drives: int, tensors: dict[str, np.ndarray], name: str) -> None:
+    """Sizes that cost time and memory must be those of tensors that are there, before anything is built from them."""
+    d, m = options.latent_dim, options.inducing
+    for part in (0, len(options.resolutions) - 1):
+        _table(tensors, f"{_prefix(0, 0)}.components.{part}.transition.gp.inducing", (d, m, d + drives), name)
 
 
 def _prefix(number: int, index: int) -> str:
@@ -174,12 +181,12 @@ def _schema(content: dict[str, Any], name: str):
     try:
         checked = check_options(options)
     except ConfigError as error:
-        raise ModelFileError(f"{name}: {error}") from None
+        raise ModelFileError(f"{name}: {error!s:.300}") from None
     inputs, outputs = (_strings(content[key], key, name) for key in ("inputs", "outputs"))
     units, dt = content["units"], content["dt"]
     if not isinstance(units, dict) or not all(isinstance(v, str) for v in units.values()):
         raise ModelFileError(f"{name}: units must map names to texts.")
-    if not isinstance(dt, (int, float)) or isinstance(dt, bool) or not (math.isfinite(dt) and dt > 0):
+    if not is_positive(dt):
         raise ModelFileError(f"{name}: dt must be a positive number; got {dt!r:.40}.")
     if rounds > checked.ensemble:
         raise ModelFileError(f"{name}: {rounds} models an output; its settings ask for at most {checked.ensemble}.")

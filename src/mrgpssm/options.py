@@ -1,8 +1,8 @@
 """The estimator's arguments, checked: one clear sentence each."""
 
 import dataclasses
-import math
 import numbers
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from mrgpssm.model import PRESETS
 
 _COUNTS = ("latent_dim", "inducing", "samples", "windows", "window", "cycles", "steps", "restarts", "ensemble")
 MOST_FILTERS = 16
+MOST, MOST_SEED = 2**31 - 1, 2**32 - 1  # counters have 32 bits; so have the seeds of JAX without 64-bit integers
 _SWITCHES = ("joint", "calibrate")
 _CHOICES = {
     "preset": tuple(PRESETS),
@@ -61,22 +62,21 @@ def check_options(given: Mapping[str, Any]) -> Options:
     """Refuse arguments that cannot work, before any data is touched."""
     resolutions, filters = _resolutions(given["resolutions"]), _filters(given["filters"])
     for name in _COUNTS:
-        if not is_count(given[name]):
-            raise ConfigError(f"{name} must be a whole number, at least 1; got {given[name]!r}.")
-    for name in ("buffer", "seed", "folds"):
-        if not is_count(given[name], least=0):
-            raise ConfigError(f"{name} must be a whole number, at least 0; got {given[name]!r}.")
+        _check_count(name, given[name], 1)
+    _check_count("buffer", given["buffer"], 0)
+    _check_count("seed", given["seed"], 0, MOST_SEED)
+    _check_count("folds", given["folds"], 0)
     rate, anneal = given["learning_rate"], given["anneal"]
-    if not _is_number(rate) or not (math.isfinite(rate) and rate > 0):
-        raise ConfigError(f"learning_rate must be a positive number; got {rate!r}.")
+    if not is_positive(rate):
+        raise ConfigError(f"learning_rate must be a positive number; got {rate!r:.80}.")
     if not _is_number(anneal) or not 0 < anneal <= 1:
-        raise ConfigError(f"anneal is the last factor on the learning rate, above 0 and at most 1; got {anneal!r}.")
+        raise ConfigError(f"anneal is the last factor on the learning rate, above 0 and at most 1; got {anneal!r:.80}.")
     for name, choices in _CHOICES.items():
         if given[name] not in choices:
-            raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {given[name]!r}.")
+            raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {given[name]!r:.80}.")
     for name in _SWITCHES:
         if not isinstance(given[name], (bool, np.bool_)):
-            raise ConfigError(f"{name} must be true or false; got {given[name]!r}.")
+            raise ConfigError(f"{name} must be true or false; got {given[name]!r:.80}.")
     if given["folds"] == 1:
         raise ConfigError("folds must be 0 or at least 2; a single one would leave out everything.")
     if given["noise"] == "student" and not given["calibrate"]:
@@ -95,46 +95,62 @@ def check_options(given: Mapping[str, Any]) -> Options:
 
 def _resolutions(given: Any) -> tuple[int, ...]:
     if isinstance(given, (str, numbers.Number)) or not isinstance(given, Iterable):
-        raise ConfigError(f"resolutions must be a sequence of positive integers such as (30, 5, 1); got {given!r}.")
+        raise ConfigError(f"resolutions must be a sequence of positive integers such as (30, 5, 1); got {given!r:.80}.")
     resolutions = tuple(given)
     if not resolutions:
         raise ConfigError("resolutions is empty; give at least one, for example (30, 5, 1).")
     for r in resolutions:
         if not is_count(r):
-            raise ConfigError(f"Each resolution is a whole number of samples, at least 1; got {r!r} in {resolutions}.")
+            raise ConfigError(
+                f"Each resolution is a whole number of samples, at least 1; got {r!r:.80} in {resolutions!s:.80}."
+            )
+        _check_count("resolutions", r, 1)
     return tuple(int(r) for r in resolutions)
 
 
 def _filters(given: Any) -> tuple[float, ...]:
     if isinstance(given, (str, numbers.Number)) or not isinstance(given, Iterable):
         raise ConfigError(
-            f"filters must be a sequence of time constants in steps such as (10, 60, 300); got {given!r}."
+            f"filters must be a sequence of time constants in steps such as (10, 60, 300); got {given!r:.80}."
         )
     filters = tuple(given)
     for tau in filters:
-        if not _is_number(tau) or not (math.isfinite(tau) and tau > 0):
-            raise ConfigError(f"Each filter is a time constant in steps, a positive number; got {tau!r} in {filters}.")
+        if not is_positive(tau):
+            raise ConfigError(f"Each filter is a time constant in steps, a positive number; got {tau!r:.80}.")
     if len(filters) > MOST_FILTERS or len(set(filters)) < len(filters):
-        raise ConfigError(f"filters must be at most {MOST_FILTERS} different time constants; got {filters}.")
+        raise ConfigError(f"filters must be at most {MOST_FILTERS} different time constants.")
     return tuple(float(tau) for tau in filters)
 
 
-def check_simulation(fitted: bool, samples: Any, stride: Any, quantiles: Iterable[float]) -> None:
+def _check_count(name: str, value: Any, least: int, most: int = MOST) -> None:
+    if not is_count(value, least):
+        raise ConfigError(f"{name} must be a whole number, at least {least}; got {value!r:.80}.")
+    if value > most:
+        raise ConfigError(f"{name} must be at most {most:,}; got a larger number.")
+
+
+def check_simulation(fitted: bool, samples: Any, stride: Any, quantiles: Iterable[float], seed: Any = 0) -> None:
     """Refuse a simulation that cannot be run."""
     if not fitted:
         raise ConfigError("The model is not fitted yet; call fit(sequences) first.")
     if not is_count(samples, least=2):
-        raise ConfigError(f"samples must be a whole number, at least 2, to have a spread; got {samples!r}.")
+        raise ConfigError(f"samples must be a whole number, at least 2, to have a spread; got {samples!r:.80}.")
     if not is_count(stride):
-        raise ConfigError(f"stride must be a whole number of samples, at least 1; got {stride!r}.")
+        raise ConfigError(f"stride must be a whole number of samples, at least 1; got {stride!r:.80}.")
+    _check_count("seed", seed, 0, MOST_SEED)
     for q in quantiles:
         if not 0 < q < 1:
-            raise ConfigError(f"quantiles lie strictly between 0 and 1; got {q!r}.")
+            raise ConfigError(f"quantiles lie strictly between 0 and 1; got {q!r:.80}.")
 
 
 def is_count(value: Any, least: int = 1) -> bool:
     """A whole number, at least `least`; True and False are no numbers."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
+
+
+def is_positive(value: Any) -> bool:
+    """A positive number that a float can hold."""
+    return _is_number(value) and 0 < value <= sys.float_info.max
 
 
 def _is_number(value: Any) -> bool:

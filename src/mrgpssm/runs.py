@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.errors import ConfigError, Interrupted, ModelFileError
-from mrgpssm.storage import append_line, make_directory, open_lock, read_bytes, write_atomic
+from mrgpssm.storage import append_line, discard, make_directory, open_lock, read_bytes, write_atomic
 from mrgpssm.training import Progress, Snapshot
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 
@@ -72,7 +72,7 @@ class RunDirectory:
         path = self.checkpoints / f"{snapshot.turn:05d}-{snapshot.step:07d}.ckpt"
         write_atomic(path, pack_snapshot(snapshot, self.mark))
         for old in self._files()[:-_KEEP]:
-            old.unlink(missing_ok=True)
+            discard(old)
         return path
 
     def restart_trace(self, history: tuple[Progress, ...]) -> None:

@@ -1,5 +1,6 @@
 """`mrgpssm fit` and `mrgpssm resume`."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,7 +110,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
     if fresh:
         write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
     model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
-    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": model.bounds_.tolist()}
+    bounds = [[b if math.isfinite(b) else None for b in row] for row in model.bounds_.tolist()]  # JSON has no infinity
+    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": bounds}
     if model.validation_scores_ is not None and model.uncalibrated_scores_ is not None:
         result["validation"] = scores_json(model.validation_scores_)
         result["before_calibration"] = scores_json(model.uncalibrated_scores_)

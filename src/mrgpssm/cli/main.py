@@ -43,6 +43,8 @@ def main() -> None:
         _stop(str(error), 2)
     except (FitError, StorageError) as error:
         _stop(str(error), 1)
+    except OSError as error:  # figures, for one, are written by a library
+        _stop(f"{error.filename or 'A file'}: cannot be read or written ({error.strerror or error}).", 1)
     except Interrupted as error:
         _stop(str(error), 130)
     except (KeyboardInterrupt, typer.Abort):

@@ -141,9 +141,10 @@ class Resuming:
 
     def _transfer(self, url: str, start: int) -> None:
         headers = {"Accept-Encoding": "identity", "User-Agent": "mrgpssm"}
-        request = urllib.request.Request(url, headers=headers | ({"Range": f"bytes={start}-"} if start else {}))
+        # The address begins with http:// or https://: `_address` has seen to that.
+        request = urllib.request.Request(url, headers=headers | ({"Range": f"bytes={start}-"} if start else {}))  # noqa: S310
         try:
-            response = urllib.request.urlopen(request, timeout=TIMEOUT)
+            response = urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 416 and start:  # the file is shorter than what is here: that was another one

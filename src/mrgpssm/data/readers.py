@@ -20,6 +20,7 @@ ENDINGS = (*TEXT, ".parquet", ".npz", ".mat")
 MISSING = ("", "NaN", "nan", "NAN", "NA", "N/A", "null", "NULL", "-")
 # pandas 3.1 reads every float exactly and warns about the argument that older versions need for it.
 PRECISION = None if tuple(int(n) for n in pd.__version__.split(".")[:2]) >= (3, 1) else "round_trip"
+_UNPACKED, _RATIO = 2**28, 100  # bytes that any archive may unpack to, and how many times its own size a larger one may
 _DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d")
 
 
@@ -207,12 +208,18 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name, or the columns of a 2-d array `data` called `names`. Pickled objects are never loaded."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            _check_unpacked(path, archive)
             arrays = {str(key): archive[key] for key in archive.files}
+    except DataError:
+        raise
     except Exception as error:
         raise DataError(
             f"{path.name}: this is no readable npz file of plain arrays ({one_line(error)}); "
             "write it with numpy.savez and arrays of numbers."
         ) from None
+    strange = [key for key, array in arrays.items() if not isinstance(array, np.ndarray)]
+    if strange:
+        raise DataError(f"{path.name}: {strange[0][:80]!r} in the archive is no array; write it with numpy.savez.")
     data, names = arrays.get("data"), arrays.get("names")
     if data is None or names is None:
         return arrays
@@ -223,6 +230,16 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
     if len(set(names.tolist())) != len(names):
         raise DataError(f"{path.name}: 'names' repeat ({listing(names.tolist())}); give every column its own name.")
     return {str(label): data[:, k] for k, label in enumerate(names.tolist())}
+
+
+def _check_unpacked(path: Path, archive: Any) -> None:
+    """A small file that unpacks to far more than tables do is no table."""
+    size = sum(member.file_size for member in archive.zip.infolist())
+    if size > max(_UNPACKED, _RATIO * path.stat().st_size):
+        raise DataError(
+            f"{path.name}: the archive would unpack to {size:,} bytes, over {_RATIO} times its own size; save it again "
+            "with numpy.savez, which does not compress."
+        )
 
 
 def _mat(path: Path) -> dict[str, np.ndarray]:

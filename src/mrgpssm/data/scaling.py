@@ -28,10 +28,11 @@ class Scaling:
         for column, name in enumerate(first.output_names):
             if np.isnan(outputs[:, column]).all():
                 raise DataError(f"Output {name!r} has no measured value in the training data; leave it out.")
-        statistics = inputs.mean(0), inputs.std(0), np.nanmean(outputs, 0), np.nanstd(outputs, 0)
+        with np.errstate(over="ignore", invalid="ignore"):  # squares of huge values; the check below tells
+            statistics = inputs.mean(0), inputs.std(0), np.nanmean(outputs, 0), np.nanstd(outputs, 0)
         scaling = cls(*statistics)
-        _refuse_constant(scaling.input_mean, scaling.input_sd, first.input_names, "Input")
-        _refuse_constant(scaling.output_mean, scaling.output_sd, first.output_names, "Output")
+        _check_spread(scaling.input_mean, scaling.input_sd, first.input_names, "Input")
+        _check_spread(scaling.output_mean, scaling.output_sd, first.output_names, "Output")
         return scaling
 
     def inputs(self, values: np.ndarray) -> np.ndarray:
@@ -43,9 +44,13 @@ class Scaling:
         return (values - self.output_mean) / self.output_sd
 
 
-def _refuse_constant(mean: np.ndarray, sd: np.ndarray, names: tuple[str, ...], kind: str) -> None:
+def _check_spread(mean: np.ndarray, sd: np.ndarray, names: tuple[str, ...], kind: str) -> None:
     for column, name in enumerate(names):
-        if not sd[column] > 1e-12 * max(1.0, abs(mean[column])):
+        if not np.isfinite(sd[column]):
+            raise DataError(
+                f"{kind} {name!r} has values too large to be scaled (above 1e150); give it in another unit."
+            )
+        if not sd[column] > 1e-12 * abs(mean[column]):
             raise DataError(
                 f"{kind} {name!r} is constant ({mean[column]:g}) in the training data; "
                 "leave it out, or train on data that varies it."

@@ -27,12 +27,12 @@ def shared_library(source: Path) -> Path:
     compiler = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
     if compiler is None:
         raise NoCompilerError("No C++ compiler was found; JAX computes alone.")
-    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
     facts = (source.read_text(), said, jax.__version__, platform.machine(), _processor(), *_FLAGS, *_MATHS)
 
     def compile_to(path: Path) -> None:
         command = [compiler, *_FLAGS, *_MATHS, f"-I{jax.ffi.include_dir()}", str(source), "-o", str(path), "-ldl"]
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603 - our own words
 
     return cached(facts, ".so", compile_to)
 

@@ -124,7 +124,8 @@ def _launched(arguments) -> tuple[gpu_rollout.Shape, int, int]:
     """The block that the kernels are compiled for, the number of windows, and of steps."""
     n, s, t, d = arguments[_NOISE].shape
     shape = _block(str(arguments[_NOISE].dtype), arguments[_WHITENER].shape[-1], d, s, n)[1]
-    assert shape is not None  # `supported` has asked
+    if shape is None:
+        raise RuntimeError("No GPU kernel for this shape; `supported` must be asked first.")
     return shape, n, t
 
 

@@ -6,7 +6,7 @@ Trees are JAX's: they are loaded when asked for, so that files can be read witho
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mrgpssm.storage.atomic import append_line, flush_folder, make_directory, open_lock, write_atomic
+from mrgpssm.storage.atomic import append_line, discard, flush_folder, make_directory, open_lock, write_atomic
 from mrgpssm.storage.tensors import pack, read_bytes, unpack
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "append_line",
+    "discard",
     "fill",
     "flush_folder",
     "make_directory",

@@ -28,9 +28,16 @@ def write_atomic(path: Path, data: bytes) -> None:
             os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            discard(temporary)
             raise
+    with _explained(path, "make sure of", "It is whole, but may be the old one again after a crash"):
         flush_folder(path.parent)
+
+
+def discard(path: Path) -> None:
+    """Remove a file that is of no use any more; where that fails, it stays, and nothing is lost."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def append_line(path: Path, line: str) -> None:
@@ -74,12 +81,11 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, what: str) -> Iterator[None]:
+def _explained(path: Path, what: str, left: str = "What was there before is untouched") -> Iterator[None]:
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(
-            f"Cannot {what} {path}: {reason}. What was there before is untouched; "
-            "free space or choose a folder that can be written to."
+            f"Cannot {what} {path}: {reason}. {left}; free space or choose a folder that can be written to."
         ) from None

@@ -29,9 +29,10 @@ def gpu_count() -> int:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
-    if shutil.which("nvidia-smi") is None:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
         return 0
-    said = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    said = subprocess.run([tool, "-L"], capture_output=True, text=True, check=False)
     return sum(line.startswith("GPU ") for line in said.stdout.splitlines()) if said.returncode == 0 else 0
 
 

@@ -44,10 +44,36 @@ def unpack_snapshot(data: bytes, template: Snapshot, mark: str, name: str) -> Sn
         raise ModelFileError(f"{name}: a checkpoint of format {content.get('version')!r:.20}; this is {_VERSION}.")
     if content.get("fingerprint") != mark:
         raise ModelFileError(f"{name}: the checkpoint belongs to another run: its options or its data differ.")
-    rows = [tensors[f"history.{key}"] for key in (*_COUNTERS[:3], *_MEMBERS, *_COUNTERS[3:])]
+    turn, at = (_counter(content, key, name) for key in ("turn", "step"))
+    members = template.alive.shape[0]
+    rows = [_history(tensors, key, members, name) for key in (*_COUNTERS[:3], *_MEMBERS, *_COUNTERS[3:])]
+    if len({len(column) for column in rows}) != 1:
+        raise ModelFileError(f"{name}: the columns of the history differ in length.")
+    alive = tensors.get("alive")
+    if alive is None or alive.shape != (members,) or alive.dtype != bool:
+        raise ModelFileError(f"{name}: tensor alive must hold one truth value for each of {members} members.")
     history = tuple(
         Progress(int(a), int(b), int(c), bound, kl, rmse, skipped, int(done), int(total))
         for a, b, c, bound, kl, rmse, skipped, done, total in zip(*rows, strict=True)
     )
     state = fill(template.state, tensors, "state", name, finite=False)  # members that were given up may hold NaN
-    return Snapshot(state, int(content["turn"]), int(content["step"]), tensors["alive"], history)
+    return Snapshot(state, turn, at, alive, history)
+
+
+def _counter(content: Mapping[str, object], key: str, name: str) -> int:
+    value = content.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise ModelFileError(f"{name}: {key} must be a whole number; got {value!r:.40}.")
+    return value
+
+
+def _history(tensors: Mapping[str, np.ndarray], key: str, members: int, name: str) -> np.ndarray:
+    """One column of the history: a number per chunk of steps, or one per chunk and member."""
+    column = tensors.get(f"history.{key}")
+    if (
+        column is None
+        or column.ndim < 1
+        or (len(column) and column.shape[1:] != (() if key in _COUNTERS else (members,)))
+    ):
+        raise ModelFileError(f"{name}: tensor history.{key} is missing or has another shape than the run's.")
+    return column

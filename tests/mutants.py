@@ -1,0 +1,129 @@
+"""Bugs that code of this family has had, as changes to our sources: `trust/mutation.py` plants them one at a time.
+
+The maths stands twice, in JAX and in the native kernels, so most bugs have several places. `notice` are the quick tests
+that must fail; `wide` says in which of the two passes (float64 on or off) they run.
+"""
+
+from typing import NamedTuple
+
+BUGS = (
+    "variance for standard deviation in the transition noise",
+    "one noise draw shared by all dimensions",
+    "sum instead of mean over samples",
+    "missing T/B scale",
+    "a key reused at every step",
+    "KL sign or half",
+    "jitter on one path only",
+    "q's factor not lower-triangular",
+    "lengthscale squared twice",
+    "u off by one",
+    "resolution off by one",
+    "residual that includes its own component",
+)
+
+
+class Mutant(NamedTuple):
+    """One planted bug."""
+
+    bug: int  # place in BUGS
+    file: str  # under src/mrgpssm
+    old: str
+    new: str
+    notice: tuple[str, ...]
+    wide: bool = True
+
+
+STEP = ("test_oracles.py::test_kernel_conditional_kl_and_step",)
+BOUND = ("test_oracles.py::test_bound_with_given_noise",)
+KERNEL = ("test_native.py::test_values_and_gradients_are_the_referees",)
+WALK = ("test_walks.py::test_a_sweep_is_what_the_oracle_walks",)
+FREE = ("test_walks.py::test_a_free_run_is_what_the_oracle_walks",)
+WARM = ("test_walks.py::test_a_warm_up_without_measurements_spreads_as_the_linear_system_does",)
+WINDOWS = ("test_training.py::test_windows_compare_each_state_with_the_output_one_stride_later",)
+NOISE = ("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions",)
+KEYS = ("test_walks.py::test_every_step_has_a_key_of_its_own_and_the_residual_of_the_others",)
+RANK = ("test_training.py::test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series",)
+JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
+
+MUTANTS = (
+    Mutant(0, "rollout/full_mc.py", "jnp.sqrt(variance) * epsilon", "variance * epsilon", BOUND),
+    Mutant(0, "rollout/marginal.py", "jnp.sqrt(variance) * epsilon", "variance * epsilon",
+           ("test_calibrated.py::test_samplers_rank_the_truth_evenly",)),
+    Mutant(0, "rollout/analytic.py", "return mean + jnp.sqrt(variance) * epsilon", "return mean + variance * epsilon",
+           ("test_theorems.py::test_analytic_draws_from_the_moments_it_reports",)),
+    Mutant(0, "native/rollout.cc", "+ h * drift + root * noise[q];", "+ h * drift + spread * noise[q];", KERNEL),
+    Mutant(0, "model/transition.py", "positive(self.raw_process_noise) ** 2", "positive(self.raw_process_noise)", STEP),
+    Mutant(0, "simulate.py", "mean + jnp.sqrt(spread) * noise", "mean + spread * noise", WARM, False),
+    Mutant(1, "rollout/base.py", "jax.random.normal(process, (windows, samples, length, d), dtype)",
+           "jnp.repeat(jax.random.normal(process, (windows, samples, length, 1), dtype), d, axis=-1)",
+           ("test_theorems.py::test_noise_is_independent_over_everything",)),
+    Mutant(1, "rollout/base.py", "jax.random.normal(jax.random.fold_in(root, t), shape, dtype)",
+           "jnp.broadcast_to(jax.random.normal(jax.random.fold_in(root, t), (shape[0], 1), dtype), shape)", NOISE, False),
+    Mutant(1, "rollout/full_mc.py", "jnp.sqrt(variance) * epsilon", "jnp.sqrt(variance) * epsilon[0]", BOUND),
+    Mutant(1, "native/rollout.cc",
+           "gather(in.epsilon, s.steps * e, t * e + d, noise);\n        for (int q = 0; q < NV; ++q) {\n          Vec<T> drift",
+           "gather(in.epsilon, s.steps * e, t * e, noise);\n        for (int q = 0; q < NV; ++q) {\n          Vec<T> drift",
+           KERNEL),
+    Mutant(1, "simulate.py", "jax.random.normal(jax.random.fold_in(key_x, index), mean.shape, mean.dtype)",
+           "jax.random.normal(jax.random.fold_in(key_x, index), (mean.shape[0], 1), mean.dtype)", WARM, False),
+    Mutant(1, "simulate.py", "jax.random.fold_in(key_x, index)", "key_x", WARM, False),
+    Mutant(2, "elbo.py", "jnp.mean(density, axis=1)", "jnp.sum(density, axis=1)", BOUND),
+    Mutant(3, "elbo.py", "scored * (total / (n * (t - buffer)))", "scored", BOUND),
+    Mutant(3, "elbo.py", "scored * (total / (n * (t - buffer)))", "scored * (total / (n * t))", BOUND),
+    Mutant(3, "training/step.py", "total = places.astype(clock.dtype) / unit", "total = places.astype(clock.dtype)", WINDOWS),
+    Mutant(4, "rollout/base.py", "jax.random.normal(jax.random.fold_in(root, t), shape, dtype)",
+           "jax.random.normal(root, shape, dtype)", NOISE, False),
+    Mutant(4, "training/backfit.py", "jax.random.fold_in(root, serial + i)", "jax.random.fold_in(root, serial)", KEYS, False),
+    Mutant(4, "training/backfit.py", "serial = here.turn * settings.steps + chunk", "serial = chunk", KEYS, False),
+    Mutant(4, "simulate.py", "keys = jax.random.split(jax.random.fold_in(key, _WARMUP), inputs.shape[0])",
+           "keys = jnp.broadcast_to(jax.random.fold_in(key, _WARMUP), (inputs.shape[0],))", WARM, False),
+    Mutant(4, "simulate.py", "start = jnp.asarray(first * every, jnp.int32)", "start = jnp.asarray(0, jnp.int32)",
+           ("test_training.py::test_free_runs_do_not_depend_on_chunks_nor_on_other_sequences",)),
+    Mutant(5, "linalg.py", "return 0.5 * (jnp.sum(factor**2)", "return (jnp.sum(factor**2)", STEP),
+    Mutant(5, "elbo.py", "self.kl_initial - self.kl_inducing", "self.kl_initial + self.kl_inducing", BOUND),
+    Mutant(5, "training/sweep.py", "-jnp.sum(initial) - jnp.sum(inducing)", "-jnp.sum(initial) + jnp.sum(inducing)", RANK),
+    Mutant(5, "training/sweep.py", "-jnp.sum(initial) - jnp.sum(inducing)", "-jnp.sum(initial) - 0.5 * jnp.sum(inducing)", RANK),
+    Mutant(6, "gp/sparse.py", "variance=(rate * amplitude) ** 2 * (1 + jitter)",
+           "variance=jnp.broadcast_to((rate * amplitude) ** 2, jitter.shape)",
+           ("test_limits.py::test_escalated_jitter_stands_on_every_path",)),
+    Mutant(6, "native/factor.cc", "jitters->typed_data()[index] = jitter;",
+           "jitters->typed_data()[index] = bounds.typed_data()[2 * index];", JITTER),
+    Mutant(6, "linalg.py", "row, jnp.zeros_like(matrix)), jitter)", "row, jnp.zeros_like(matrix)), 0 * jitter)", JITTER),
+    Mutant(6, "native/factor.cc", "matrix[i] + (i / m == i % m ? jitter : T(0))", "matrix[i]",
+           ("test_linalg.py::test_values_and_gradients_are_those_of_cholesky_and_solve",)),
+    Mutant(7, "params.py", "return jnp.tril(raw, -1) + diagonal[..., None]",
+           "return raw * (1 - eye) + diagonal[..., None]", STEP),
+    Mutant(7, "gp/sparse.py", "return self.mean, lower_triangular(self.raw_factor)", "return self.mean, self.raw_factor", BOUND),
+    Mutant(7, "model/initial.py", "return Gaussian(self.mean, lower_triangular(self.raw_factor))",
+           "return Gaussian(self.mean, self.raw_factor)", BOUND),
+    Mutant(8, "gp/sparse.py", "relevance = 1 / self.kernel.lengthscales**2", "relevance = 1 / self.kernel.lengthscales**4", STEP),
+    Mutant(8, "gp/kernels.py", "((x - z) / self.lengthscales) ** 2", "((x - z) / self.lengthscales**2) ** 2", STEP),
+    Mutant(8, "gp/sparse.py", "terms = [self.relevance[i] * (", "terms = [self.relevance[i] ** 2 * (", STEP),
+    Mutant(8, "native/rollout.cc", "r2 += relevance[c] * (gap * gap);", "r2 += relevance[c] * relevance[c] * (gap * gap);", KERNEL),
+    Mutant(9, "training/step.py", "Windows(inputs[:, :-1], target[:, 1:]", "Windows(inputs[:, 1:], target[:, 1:]", WINDOWS),
+    Mutant(9, "training/step.py", "Windows(inputs[:, :-1], target[:, 1:]", "Windows(inputs[:, :-1], target[:, :-1]", WINDOWS),
+    Mutant(9, "training/sweep.py", "member_inputs(task, series.inputs[rows])\n    dynamics",
+           "member_inputs(task, series.inputs[following])\n    dynamics", WALK),
+    Mutant(9, "simulate.py", "return inputs[known], np.maximum", "return inputs[following], np.maximum", FREE),
+    Mutant(9, "simulate.py", "[here.states[:, :, None], states[:, :, :-1]], axis=2)[:, :, ::every]",
+           "[states[:, :, :1], states[:, :, 1:]], axis=2)[:, :, ::every]", FREE),
+    Mutant(9, "native/rollout.cc", "const T h = in.h[window() * s.steps + t];\n      for",
+           "const T h = in.h[window() * s.steps + (t ? t - 1 : 0)];\n      for", KERNEL),
+    Mutant(10, "data/windows.py", "+ resolution * jnp.arange(steps + 1, dtype=jnp.int32)",
+           "+ (resolution + 1) * jnp.arange(steps + 1, dtype=jnp.int32)", WINDOWS),
+    Mutant(10, "data/windows.py", "jnp.maximum(lengths - steps * resolution, 0)", "jnp.maximum(lengths - (steps - 1) * resolution, 0)",
+           ("test_data.py",)),
+    Mutant(10, "data/windows.py", "jnp.maximum(lengths - steps * resolution, 0)", "jnp.maximum(lengths - steps * resolution + 1, 0)",
+           ("test_data.py",)),
+    Mutant(10, "model/ssm.py", "strides / unit for unit", "strides / (unit + 1) for unit", BOUND),
+    Mutant(10, "training/sweep.py", "unit = jnp.asarray(resolution, series.clock.dtype)",
+           "unit = jnp.asarray(resolution + 1, series.clock.dtype)", WALK),
+    Mutant(10, "training/step.py", "unit = phase.resolution.astype(clock.dtype)",
+           "unit = (phase.resolution + 1).astype(clock.dtype)", WINDOWS),
+    Mutant(10, "simulate.py", "unit, every = ssm.time_units[index], int(", "unit, every = ssm.time_units[index] + 1, int(", FREE),
+    Mutant(10, "simulate.py", "h, forcing = gap / ssm.time_units[index],", "h, forcing = gap / (ssm.time_units[index] + 1),", WARM, False),
+    Mutant(11, "training/backfit.py", "in enumerate(caches) if index != component]", "in enumerate(caches)]",
+           ("test_training.py::test_a_residual_never_includes_its_own_component",)),
+    Mutant(11, "training/backfit.py", "partial_output(here.state.caches, part),\n",
+           "partial_output(here.state.caches, part) + here.state.caches[part].outputs,\n", KEYS, False),
+)  # fmt: skip
