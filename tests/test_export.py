@@ -103,3 +103,19 @@ def test_a_model_with_a_recognition_network_is_refused():
     model = untrained(resolutions=(1,), window_start="recognition", precision="float64")
     with pytest.raises(ConfigError, match="starts from a recognition network"):
         c_source(runtime.parse(model_bytes(model.fitted_), "model"))
+
+
+@needs_gcc
+def test_the_c_file_averages_its_inputs_as_the_model_does(tmp_path):
+    path = GOLDEN.with_name("model-v3.mrgpssm")
+    model, inputs = load(path), recording(2).inputs
+    library = compiled(c_source(runtime.load(path)), tmp_path)
+    found = walk(library, inputs, outputs=2, states=8 * model.latent_dim + 2 * 2 + 1)  # and the flag
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+
+
+def test_a_stablehlo_file_has_no_averages():
+    from mrgpssm.export.stablehlo import stablehlo
+
+    with pytest.raises(ConfigError, match="does not hold averages of inputs"):
+        stablehlo(runtime.load(GOLDEN.with_name("model-v3.mrgpssm")))

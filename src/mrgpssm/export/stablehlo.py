@@ -18,6 +18,8 @@ def stablehlo(model: RuntimeModel) -> bytes:
     Inputs and outputs are in the data's units; row i of the outputs is that before input i acts. `states` of the first
     call are those that `first_states` gives; a later call goes on with what the one before returned.
     """
+    if model.filters:
+        raise ConfigError("A StableHLO file does not hold averages of inputs; use --format c, or fit without filters.")
     dtype = jnp.dtype(model.precision)
     with floating_point(model.precision):
         (rows,) = export.symbolic_shape("T")

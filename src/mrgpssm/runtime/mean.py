@@ -36,10 +36,6 @@ def mean_model(model: "RuntimeModel") -> MeanModel:
             "This model starts from a recognition network, which an export does not hold; fit it with "
             "window_start='cache' or 'initial'."
         )
-    if model.filters:
-        raise ConfigError(
-            "This model sees averages of its inputs, which an export does not hold; fit it without filters."
-        )
     arrays, (n, parts) = model.arrays, model.arrays.mean.shape[:2]
     start = np.array([[initial.mean for initial in row] for row in model.initials])
     alpha = np.einsum("nldij,nldi->nldj", arrays.whitener, arrays.mean)
