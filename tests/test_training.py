@@ -14,6 +14,7 @@ from mrgpssm.model import PAPER, STABLE, init_ssm
 from mrgpssm.simulate import Particles, free_run
 from mrgpssm.training import Task, TrainingSettings, backfit
 from mrgpssm.training.backfit import partial_output
+from mrgpssm.training.journal import Journal
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather, learning_rate, member_outputs, trainable
 from mrgpssm.training.sweep import Walk, begin, heads_of, series_bound, sweep, walk
@@ -287,6 +288,15 @@ def test_failing_steps_are_skipped_counted_and_then_stop_with_the_place():
     with pytest.raises(FitError, match=r"component 1, cycle 1, step 20") as caught:
         fit_fleet(settings, series, tasks, poisoned(ssm, 0), (3, 1))
     assert "\n" not in str(caught.value)
+
+
+def test_a_simulation_that_is_not_finite_stops_training_with_the_place():
+    journal = Journal(TINY, 2, np.ones(2, bool), (), lambda progress: None)
+    half = Cache(jnp.asarray([[[0.0]], [[jnp.nan]]]), jnp.zeros((2, 1, 2)), jnp.zeros((2, 1, 2)))
+    journal.check_cache(half, 0, 0)
+    np.testing.assert_array_equal(journal.alive, [True, False])
+    with pytest.raises(FitError, match="simulating component 2 over the training data after cycle 3"):
+        journal.check_cache(eqx.tree_at(lambda c: c.outputs, half, jnp.full((2, 1, 1), jnp.inf)), 1, 2)
 
 
 @pytest.mark.once
