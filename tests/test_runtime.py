@@ -160,3 +160,14 @@ def test_the_golden_file_of_the_first_format_loads():
     expected = np.load(HERE / "model-v1-expected.npz")
     found = runtime.load(HERE / "model-v1.mrgpssm").simulate(recording(2).inputs, samples=6, seed=3)
     np.testing.assert_allclose(found.mean, expected["mean"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("place", ["dt", "filters"])
+def test_numbers_that_no_float_can_hold_are_refused(place):
+    content, tensors = unpack((HERE / "model-v3.mrgpssm").read_bytes(), KIND, "golden")
+    if place == "dt":
+        content["dt"] = 10**400
+    else:
+        content["options"]["filters"] = [10**400, 2]
+    with pytest.raises(ModelFileError, match=place):
+        runtime.parse(pack(KIND, content, tensors), "huge")

@@ -1,6 +1,6 @@
 """Reading a model file: checksum, version, settings, shapes, finiteness, in this order."""
 
-import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ def parse(data: bytes, name: str) -> RuntimeModel:
     groups = (tuple(range(len(outputs))),) if options["joint"] else tuple((i,) for i in range(len(outputs)))
     rounds, head, filters = content.get("ensemble", 1), _head(options), _filters(options, name)
     drives = len(inputs) * (1 + len(filters))
+    if rounds * len(groups) * len(options["resolutions"]) > len(tensors):
+        raise ModelFileError(f"{name}: its settings ask for more models than there are tensors.")
     prefixes = [f"models.{g}" if n == 0 else f"ensemble.{n}.{g}" for n in range(rounds) for g in range(len(groups))]
     d, parts, width = options["latent_dim"], range(len(options["resolutions"])), len(groups[0])
     sizes = {"d": d, "m": options["inducing"], "u": drives, "z": d + drives, "k": _HIDDEN,
@@ -88,7 +90,7 @@ def _options(content: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(options.get("joint"), bool) or not isinstance(options.get("buffer"), int):
         raise ModelFileError(f"{name}: joint must be true or false and buffer a whole number.")
     dt, units = content.get("dt"), content.get("units")
-    if not isinstance(dt, (int, float)) or not (math.isfinite(dt) and dt > 0) or not isinstance(units, dict):
+    if not _is_positive(dt) or not isinstance(units, dict):
         raise ModelFileError(f"{name}: dt must be a positive number, and units a table.")
     return options
 
@@ -164,7 +166,7 @@ def _names(value: Any, key: str, name: str) -> tuple[str, ...]:
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
 
 
 def _is_count(value: Any) -> bool:
