@@ -56,7 +56,7 @@ def draw(root: str, path: Path) -> None:
         above.fill_between(minutes, *band, color=COLOURS[0], alpha=shade, linewidth=0, label=label)
     above.plot(minutes, recording.outputs[:, 0], color="#222222", linewidth=0.9, label="measured")
     above.plot(minutes, run.mean[:, 0], color=COLOURS[0], linewidth=1.3, label="free run")
-    above.set_ylabel("exhaust temperature")
+    above.set_ylabel("engine temperature")
     above.set_title(f"Engine data, unseen file {number}: simulated from four inputs alone, RMSE {rmse:.3f}", loc="left")
     above.legend(ncols=4, frameon=False, loc="upper right")
     for (name, values), colour in zip(run.components.items(), COLOURS, strict=False):

@@ -1,6 +1,7 @@
 """What README and documentation say is true: every code block runs, the site builds, links and names lead somewhere."""
 
 import importlib
+import json
 import re
 import shutil
 import subprocess
@@ -156,3 +157,29 @@ def test_the_reference_names_everything_public():
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     missing = [name for name in mrgpssm.__all__ if not re.search(rf"::: mrgpssm\.[\w.]+\.{name}$", text, re.MULTILINE)]
     assert not missing
+
+
+def engine_means(records: list[dict], key: str = "rmse") -> float:
+    return float(np.mean([record[key] for record in records]))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/limits.md"])
+def test_tables_against_the_baselines_are_those_of_the_records(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(" *`"): re.findall(r"-?\d+\.\d+", line.split("|", 2)[2])
+            for line in text.splitlines() if line.startswith("| ")}  # fmt: skip
+    ours = json.loads((ROOT / "results/options/engine-filters.json").read_text())["outputs"]
+    folder = ROOT / "results" / "baselines"
+    trees = [json.loads((folder / f"engine-{n}-trees.json").read_text())["scores"] for n in range(5)]
+    outputs = ("PN", "HC", "NOx", "Temp")
+    expected = {
+        "filters=(10, 60, 300)": [engine_means(ours[o]["ensemble"]) for o in outputs],
+        "boosted trees": [engine_means([scores[o] for scores in trees]) for o in outputs],
+    }
+    if page == "README.md":
+        expected["filters=(10, 60, 300)"].append(engine_means(ours["Temp"]["student"], "nll"))
+        expected["boosted trees"].append(engine_means([scores["Temp"] for scores in trees], "nll"))
+    for name, values in expected.items():
+        (shown,) = [numbers for title, numbers in rows.items() if name in title]
+        for number, value in zip(shown, values, strict=True):
+            assert abs(float(number) - value) <= 0.5001 * 10.0 ** -len(number.split(".")[1]), f"{name}: {number}"

@@ -1,6 +1,8 @@
 """The law of measurements: density and gradient against SciPy and differences, recovery, use, folds."""
 
+from copy import copy
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM, ConfigError
+from mrgpssm.cli import main
 from mrgpssm.members import left_out
 from mrgpssm.noise.fit import fit_noise, objective, student_nll_terms
 from mrgpssm.noise.law import StudentNoise, feature_count, features
@@ -88,16 +91,11 @@ def test_folds_calibrate_without_validation(fitted):
 
 def test_bands_follow_the_law(fitted):
     run = fitted.simulate(recording(5).inputs, samples=2000, seed=1)
-    model, plain = fitted.fitted_, MRGPSSM((3, 1), **SMALL)
     width = run.quantile(0.95) - run.quantile(0.05)
     for column in range(2):
-        expected = (
-            2
-            * student.ppf(0.95, model.noise.dof[column])
-            / np.sqrt(model.noise.dof[column] / (model.noise.dof[column] - 2))
-        )
+        dof = fitted.fitted_.noise.dof[column]
+        expected = 2 * student.ppf(0.95, dof) / np.sqrt(dof / (dof - 2))
         assert np.median(width[:, column] / run.std[:, column]) == pytest.approx(expected, rel=0.1)
-    assert plain.noise == "gaussian"
 
 
 def test_restarts_are_those_of_a_fit_without_folds(fitted):
@@ -121,3 +119,33 @@ def test_restarts_are_those_of_a_fit_without_folds(fitted):
 def test_what_cannot_work_is_refused(given, says):
     with pytest.raises(ConfigError, match=says):
         MRGPSSM((3, 1), **SMALL, **given).fit([recording(0), recording(1)], progress=False)
+
+
+def test_folds_that_were_all_given_up_are_spoken_of(fitted):
+    model = copy(fitted)
+    with pytest.warns(UserWarning, match="the bands are not calibrated"):
+        model._calibrate([])
+    assert model.validation_scores_ is None
+
+
+def command(*words: str) -> int:
+    with mock.patch("sys.argv", ["mrgpssm", *words]), pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def test_the_command_refuses_before_it_writes_and_says_what_was_learned(tmp_path, capsys):
+    for seed in range(2):
+        s = recording(seed)
+        table = np.column_stack([s.clock() * s.dt, s.inputs, s.outputs])
+        np.savetxt(tmp_path / f"{seed}.csv", table, delimiter=",", header="t,speed,load,NOx,Temp", comments="")
+    words = ["fit", "--data", str(tmp_path / "*.csv"), "--inputs", "speed,load", "--outputs", "NOx,Temp", "--time", "t",
+             "--resolutions", "3,1", "--noise", "student", "--run-dir", str(tmp_path / "run"), "--quiet",
+             *(word for key, value in SMALL.items() for word in (f"--{key}", str(value)))]  # fmt: skip
+    assert command(*words) == 2
+    assert "give validation sequences, or folds" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert command(*words, "--folds", "2", "--filters", "2,10") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "files that each fold left out" in said
+    assert "degrees of freedom, 90 % bands cover" in said

@@ -12,7 +12,7 @@ from fuzzing import ConfigFuzzer, Fuzzer, Tally
 from test_fuzzing import checkpoint, parse_config
 
 from mrgpssm import ConfigError, ModelFileError
-from mrgpssm.modelfile import parse_model
+from mrgpssm.modelfile import FORMAT_VERSION, parse_model
 from mrgpssm.training.checkpoint import unpack_snapshot
 
 
@@ -33,15 +33,16 @@ def run(fuzzer: Any, tally: Tally, parse: Any, cases: int) -> dict[str, Any]:
 
 
 def measure(config: Config) -> Outcome:
-    """Both golden model files, a checkpoint, configurations."""
+    """The golden model file of every format, a checkpoint, configurations."""
     found: dict[str, Any] = {}
-    for number in (1, 2):
+    formats = range(1, FORMAT_VERSION + 1)
+    for number in formats:
         good = (TESTS / "golden" / f"model-v{number}.mrgpssm").read_bytes()
         parse_model(good, "good")
         fuzzer = Fuzzer(good, "mrgpssm-model", config["seed"] + number)
         tally = Tally(ModelFileError)
         found[f"model format {number}"] = run(
-            fuzzer, tally, lambda data: parse_model(data, "odd"), config["models"] // 2
+            fuzzer, tally, lambda data: parse_model(data, "odd"), config["models"] // len(formats)
         )
     good, template = checkpoint()
     fuzzer = Fuzzer(good, "mrgpssm-checkpoint", config["seed"])

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
@@ -21,7 +22,7 @@ from mrgpssm.members import left_out, make_members, output_groups, start_on_data
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.native import ready
-from mrgpssm.options import Options, check_options, check_simulation
+from mrgpssm.options import Options, check_calibration, check_options, check_simulation
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import Judged, calibration, forecast, learned_noise, scores, scores_of
 from mrgpssm.progress import reporter, told
@@ -42,7 +43,7 @@ class MRGPSSM:
     `preset="paper", window_start="initial", order="given", anneal=1.0`.
 
     Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, and, where
-    `fit` is given validation sequences, `validation_scores_` and `uncalibrated_scores_`.
+    `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`.
 
         model = MRGPSSM(resolutions=(30, 5, 1), restarts=3).fit(train, validation, run_dir="run")
         run = model.simulate(inputs)
@@ -67,7 +68,7 @@ class MRGPSSM:
             "recognition" a network that reads the first rows.
         order: "fast-first" trains components by increasing resolution, "given" in the order of `resolutions`.
         joint: One model with a common state for all outputs, instead of one per output.
-        calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some.
+        calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some, or on `folds`.
         seed: Seed of everything random in training.
         filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them.
         folds: Further models of every output, each trained without a part of the sequences; their free runs over it
@@ -203,8 +204,7 @@ class MRGPSSM:
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
         held_out = None if validation is None else [match(s, *names) for s in as_list(validation)]
-        if options.noise == "student" and held_out is None and not options.folds:
-            raise ConfigError('noise="student" is learned from unseen data; give validation sequences, or folds=4.')
+        check_calibration(options, held_out is not None)
         with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
             report = told(shown, *callbacks)
             plan, ssm = make_plan(options, training, scaling)
@@ -224,9 +224,12 @@ class MRGPSSM:
     def _calibrate(self, judged: list[Judged]) -> None:
         """Adjust the bands to free runs over sequences that training has not seen, and score these before and after."""
         self.uncalibrated_scores_ = self.validation_scores_ = scores_of(judged, 100, 0) if judged else None
-        if not judged or not self.fitted_.options.calibrate:
+        options = self.fitted_.options
+        if options.folds and not judged:
+            warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=3)
+        if not judged or not options.calibrate:
             return
-        if self.fitted_.options.noise == "student":
+        if options.noise == "student":
             changes: dict[str, Any] = {"noise": learned_noise(judged)}
         else:
             changes = {"calibration": calibration(judged)}

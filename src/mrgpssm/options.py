@@ -129,6 +129,12 @@ def _check_count(name: str, value: Any, least: int, most: int = MOST) -> None:
         raise ConfigError(f"{name} must be at most {most:,}; got a larger number.")
 
 
+def check_calibration(options: Options, validated: bool) -> None:
+    """Refuse noise that there will be nothing to learn from."""
+    if options.noise == "student" and not validated and not options.folds:
+        raise ConfigError('noise="student" is learned from unseen data; give validation sequences, or folds=4.')
+
+
 def check_simulation(fitted: bool, samples: Any, stride: Any, quantiles: Iterable[float], seed: Any = 0) -> None:
     """Refuse a simulation that cannot be run."""
     if not fitted:

@@ -101,12 +101,14 @@ def resume(
 
 
 def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
+    from mrgpssm.options import check_calibration
     from mrgpssm.runs import RunDirectory, write_json
     from mrgpssm.storage import write_atomic
 
     run = RunDirectory(Path(config.run.directory))
     model, training, validation = _prepare(config)
     options, *_ = model.check(training)
+    check_calibration(options, bool(validation))
     if fresh:
         write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
     model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
@@ -130,9 +132,13 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
 def _calibrated(model) -> str:
     """What calibration did to the bands of every output."""
     before, after = (scores["coverage_90"] for scores in (model.uncalibrated_scores_, model.validation_scores_))
+    if model.fitted_.noise is None:
+        what = [f"width x {factor:.2f}" for factor in model.fitted_.calibration]
+    else:
+        what = [f"Student's t with {dof:.1f} degrees of freedom" for dof in model.fitted_.noise.dof]
     changes = (
-        f"{name}: width x {factor:.2f}, 90 % bands cover {100 * before[name]:.0f} -> {100 * after[name]:.0f} %"
-        for name, factor in zip(after.index, model.fitted_.calibration, strict=True)
+        f"{name}: {change}, 90 % bands cover {100 * before[name]:.0f} -> {100 * after[name]:.0f} %"
+        for name, change in zip(after.index, what, strict=True)
     )
     return f"Bands calibrated on these files. {'; '.join(changes)}."
 
