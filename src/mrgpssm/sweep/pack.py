@@ -14,12 +14,14 @@ from mrgpssm.errors import FitError
 from mrgpssm.estimator import best_restarts
 from mrgpssm.experiments.record import write_record
 from mrgpssm.members import make_members, start_on_data, training_settings
+from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel, write_model
-from mrgpssm.options import Options
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import scores
 from mrgpssm.sweep.runs import FORMAT, Loaded, Pack, Run, load_splits, record_path
 from mrgpssm.training import FleetFit, Plan, Task, begin, fit_fleet
+
+Fresh = tuple[Task, SSM[Component]]
 
 
 def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
@@ -58,7 +60,10 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     base = scalings[names[0]]  # not that of the first run: how runs are packed must not matter
     with floating_point(options.precision):
         dtype = jnp.dtype(options.precision)
-        parts = [_member(run, options, driven, places[names.index(run.split)], scalings[run.split], base)
+        seeds, width = {run.options.seed for run in pack.runs}, len(driven[0].input_names)
+        fresh = {seed: make_members(replace(options, seed=seed), len(driven), width, 1) for seed in seeds}
+        trained = dict(zip(names, places, strict=True))
+        parts = [_member(run, fresh[run.options.seed], driven, trained[run.split], scalings[run.split], base)
                  for run in pack.runs]  # fmt: skip
         tasks, ssm = (jax.tree.map(lambda *x: jnp.concatenate(x), *trees) for trees in zip(*parts, strict=True))
         plan = Plan(training_settings(options), flatten(driven, base, dtype), tasks, options.resolutions)
@@ -78,13 +83,15 @@ def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[i
     return everything, places
 
 
-def _member(run: Run, options: Options, everything: list[Sequence], train: list[int], scaling: Scaling, base: Scaling):
-    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in its own units."""
-    first = everything[0]
-    task, ssm = make_members(replace(options, seed=run.options.seed), len(everything), len(first.input_names), 1)
-    column = first.output_names.index(run.output)
-    members, dtype = options.restarts, task.input_shift.dtype
-    if options.filters:
+def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int], scaling: Scaling, base: Scaling):
+    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in its own units.
+
+    Runs with equal seeds begin with the same values, `fresh`, which are made once.
+    """
+    task, ssm = fresh
+    column = everything[0].output_names.index(run.output)
+    members, dtype = run.options.restarts, task.input_shift.dtype
+    if run.options.filters:
         seen = np.concatenate([scaling.inputs(everything[i].inputs) for i in train])
         ssm = start_on_data(ssm, jnp.asarray(seen, dtype), task.key)
 

@@ -118,9 +118,9 @@ _heads_fleet = fleet_program(heads_of, (None, _EACH, None))
 
 
 def _chunks(longest: int, chunk: int) -> tuple[int, int]:
-    """Length and number of equal chunks that cover the longest sequence."""
-    count = min(chunk, longest)
-    return count, -(-longest // count)
+    """Length and number of equal chunks that cover the longest sequence, with as few idle rows as there can be."""
+    chunks = -(-longest // chunk)
+    return -(-longest // chunks), chunks
 
 
 def sweep(
