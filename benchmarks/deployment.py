@@ -127,7 +127,7 @@ def main() -> None:
     arguments = parser.parse_args()
     split = fixed_splits()[0]
     if arguments.model is None or not arguments.model.exists():
-        fitted = MRGPSSM().fit(load_engine("gengine2", split.train, ["Temp"], arguments.root), progress=True)
+        fitted = MRGPSSM((30, 5, 1)).fit(load_engine("gengine2", split.train, ["Temp"], arguments.root), progress=True)
         if arguments.model is not None:
             fitted.save(arguments.model)
     else:

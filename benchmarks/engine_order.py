@@ -45,7 +45,7 @@ def test_errors(plan: Plan, fitted: FleetFit, series: Series) -> np.ndarray:
 def run(root: Path, split: dict, outputs: tuple[str, ...], seeds: int, order: str) -> dict:
     """Train one fleet and judge every member."""
     start = time.perf_counter()
-    model = MRGPSSM(restarts=seeds, order=order)  # pyright: ignore[reportArgumentType]
+    model = MRGPSSM((30, 5, 1), restarts=seeds, order=order)  # pyright: ignore[reportArgumentType]
     train, test = ([load(root, n, outputs) for n in split[part]] for part in ("train", "test"))
     scaling = Scaling.fit(train)
     with floating_point(model.precision):

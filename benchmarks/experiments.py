@@ -17,55 +17,43 @@ TITLES = {
     "filters": "R=[30,5,1], filters 10, 60, 300",
     "filters-10-3-1": "R=[10,3,1], the same filters",
     "filters-5-5-5": "R=[5,5,5], the same filters",
+    "four-filters": "R=[30,5,1], filters 10, 60, 300, 1500",
+    "filters-delay-5": "R=[30,5,1], filters, inputs delayed by 5",
+    "filters-delays-3-8": "R=[30,5,1], filters, inputs delayed by 3 and 8",
+    "filters-latent-4": "R=[30,5,1], filters, 4 latent dimensions",
 }
-BASELINES = {"trees": "boosted trees", "arx": "linear ARX", "static": "static polynomial"}
+BASELINES = {"trees": "boosted trees", "gru": "GRU", "arx": "linear ARX", "static": "static polynomial"}
+CLASSIC = {"ballbeam": ("ball and beam", 0.055), "dryer": ("dryer", 0.1), "gas_furnace": ("gas furnace", 1.12)}
+SEEDS = 5
 
 
 def main() -> None:
     """Write the page."""
     folder = ROOT / "results" / "options"
-    ours = {name: json.loads((folder / f"engine-{name}.json").read_text())["outputs"] for name in TITLES}
+    records = {name: json.loads((folder / f"engine-{name}.json").read_text()) for name in TITLES}
+    ours = {name: record["outputs"] for name, record in records.items()}
     parts = [
-        (ROOT / "benchmarks" / "text" / "experiments.md").read_text().rstrip(),
-        "## What was left out of training decides\n" + chosen_table(ours),
-        "## Test files: the mean\n" + rmse_table(ours),
-        "## Test files: the bands\n" + bands_table(ours),
-        (ROOT / "benchmarks" / "text" / "experiments-log.md").read_text().rstrip(),
+        text("experiments.md"),
+        "## `MRGPSSM()` on the engine\n" + default_table() + "\n\n" + bands_table(),
+        "## `MRGPSSM()` on classic sets\n" + classic_table(),
+        "## `MRGPSSM()` on the demo's systems\n" + demo_table(),
+        text("experiments-default.md"),
+        "## Part by part: what was left out of training decides\n" + chosen_table(records),
+        "## Part by part: test files\n" + rmse_table(ours) + "\n\n" + noise_table(ours) + "\n\n" + parts_table(),
+        text("experiments-log.md"),
     ]
     (ROOT / "docs" / "experiments.md").write_text("\n\n".join(parts) + "\n")
 
 
-def chosen_table(ours: dict) -> str:
-    """Mean RMSE over left-out training files: what options are chosen by."""
-    rows = [
-        [title, *(f"{np.mean(ours[name][o]['left_out_rmse']):.3f}" for o in OUTPUTS)] for name, title in TITLES.items()
-    ]
-    return table(["RMSE", *OUTPUTS], rows)
+def text(name: str) -> str:
+    """What a person wrote."""
+    return (ROOT / "benchmarks" / "text" / name).read_text().rstrip()
 
 
-def rmse_table(ours: dict) -> str:
-    """Single models, ensembles and baselines; how often an ensemble is at or below the trees."""
-    rows = []
-    for name, title in TITLES.items():
-        single = (f"{np.mean(ours[name][o]['single_rmse']):.3f}" for o in OUTPUTS)
-        rows.append([f"{title}, one model", *single])
-    for name, title in TITLES.items():
-        rows.append([f"{title}, ensemble of 3", *(_against_trees(ours[name][o]["ensemble"], o) for o in OUTPUTS)])
-    for method, title in BASELINES.items():
-        rows.append([title, *(f"{np.mean([s['rmse'] for s in baseline(method, o)]):.3f}" for o in OUTPUTS)])
-    rows.append(["asked for", *(f"{TARGETS[o]:g}" for o in OUTPUTS)])
-    return table(["RMSE (splits of 5 at or below the trees)", *OUTPUTS], rows)
-
-
-def bands_table(ours: dict) -> str:
-    """nLL, CRPS and coverage with Gaussian and learned noise, beside the trees."""
-    rows = []
-    for name in ("plain", "filters"):
-        for kind, title in (("ensemble", "Gaussian noise"), ("student", 'noise="student"')):
-            cells = [ours[name][o][kind] for o in OUTPUTS]
-            rows.append([f"{TITLES[name]}, {title}", *(_bands(scores) for scores in cells)])
-    rows.append(["boosted trees, calibrated quantiles", *(_bands(baseline("trees", o)) for o in OUTPUTS)])
-    return table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
+def default(output: str) -> list[dict]:
+    """The scores of `MRGPSSM()` on every split."""
+    paths = (ROOT / "results" / "default" / f"engine-{n}.json" for n in range(5))
+    return [json.loads(path.read_text())["parts"]["default"][output] for path in paths]
 
 
 def baseline(method: str, output: str) -> list[dict]:
@@ -74,9 +62,108 @@ def baseline(method: str, output: str) -> list[dict]:
     return [json.loads(path.read_text())["scores"][output] for path in paths]
 
 
-def _against_trees(scores: list[dict], output: str) -> str:
-    wins = sum(s["rmse"] <= t["rmse"] for s, t in zip(scores, baseline("trees", output), strict=True))
-    return f"{np.mean([s['rmse'] for s in scores]):.3f} ({wins})"
+def default_table() -> str:
+    """Mean RMSE of the default, and how often it is at or below each baseline."""
+    rows = [["**`MRGPSSM()`**", *(f"**{_mean(default(o)):.3f}**" for o in OUTPUTS)]]
+    for method, title in BASELINES.items():
+        rows.append([title, *(f"{_mean(baseline(method, o)):.3f} ({_wins(default(o), method, o)})" for o in OUTPUTS)])
+    rows.append(["asked for", *(f"{TARGETS[o]:g}" for o in OUTPUTS)])
+    return table(["RMSE (splits of 5 on which ours is at or below)", *OUTPUTS], rows)
+
+
+def bands_table() -> str:
+    """nLL, CRPS and coverage of the default and the two strong baselines."""
+    rows = [["**`MRGPSSM()`**", *(_bands(default(o)) for o in OUTPUTS)]]
+    rows += [[BASELINES[m], *(_bands(baseline(m, o)) for o in OUTPUTS)] for m in ("trees", "gru")]
+    return table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
+
+
+def classic_table() -> str:
+    """Mean and range over seeds, beside the baselines."""
+    rows = []
+    for name, (title, target) in CLASSIC.items():
+        paths = [ROOT / "results" / "default" / f"{name}-{seed}.json" for seed in range(SEEDS)]
+        found = [json.loads(path.read_text())["parts"] for path in paths]
+        errors = [parts["default"]["rmse"] for parts in found]
+        inside = np.mean([parts["default"]["coverage_90"] for parts in found])
+        digits = 4 if np.mean(errors) < 0.5 else 3
+        cells = [f"{np.mean(errors):.{digits}f}", f"{min(errors):.{digits}f} to {max(errors):.{digits}f}"]
+        cells += [f"{np.mean([p['no static part']['rmse'] for p in found]):.{digits}f}", f"{100 * inside:.0f} %"]
+        for method in ("trees", "gru", "arx"):
+            path = ROOT / "results" / "baselines" / f"{name}-{method}.json"
+            (scores,) = json.loads(path.read_text())["scores"].values()
+            cells.append(f"{scores['rmse']:.{digits}f}")
+        rows.append([title, *cells, f"{target:g}"])
+    head = ["RMSE", "`MRGPSSM()`, mean of 5 seeds", "range", "without static part", "in the 90 % band"]
+    return table([*head, "boosted trees", "GRU", "ARX", "asked for"], rows)
+
+
+def demo_table() -> str:
+    """The default beside the paper's settings: error on a fresh recording, and how well true components are met."""
+    rows = []
+    for path in sorted((ROOT / "results" / "default").glob("demo-*.json")):
+        record = json.loads(path.read_text())
+        for name, title in (("default", "`MRGPSSM()`"), ("fixed", "`MRGPSSM((30, 1))`")):
+            found = record["models"][name]
+            (scores,) = found["scores"].values()
+            best = [f"{max(values.values()):.3f}" for _, values in sorted(found["correlations"].items(), reverse=True)]
+            cells = [
+                f"{scores['rmse']:.3f}",
+                f"{100 * scores['coverage_90']:.0f} %",
+                *best,
+                f"{found['fit_seconds']:.0f} s",
+            ]
+            rows.append([f"{record['data']['set']}, {title}", *cells])
+    head = ["a fresh recording", "RMSE", "in the 90 % band", "correlation, slow part", "fast part", "training"]
+    return table(head, rows)
+
+
+def chosen_table(records: dict) -> str:
+    """Mean RMSE over left-out training files, what options are chosen by; and what a fleet of 100 models took."""
+    rows = []
+    for name, title in TITLES.items():
+        seconds = records[name]["fit_seconds"]
+        errors = (f"{np.mean(records[name]['outputs'][o]['left_out_rmse']):.3f}" for o in OUTPUTS)
+        rows.append([title, *errors, "" if seconds is None else f"{seconds:.0f} s"])
+    return table(["RMSE", *OUTPUTS, "100 models"], rows)
+
+
+def rmse_table(ours: dict) -> str:
+    """Single models and ensembles; how often an ensemble is at or below the trees."""
+    rows = []
+    for name, title in TITLES.items():
+        single = (f"{np.mean(ours[name][o]['single_rmse']):.3f}" for o in OUTPUTS)
+        rows.append([f"{title}, one model", *single])
+    for name, title in TITLES.items():
+        cells = (ours[name][o]["ensemble"] for o in OUTPUTS)
+        wins = (f"{_mean(s):.3f} ({_wins(s, 'trees', o)})" for s, o in zip(cells, OUTPUTS, strict=True))
+        rows.append([f"{title}, ensemble of 3", *wins])
+    return table(["RMSE (splits of 5 at or below the trees)", *OUTPUTS], rows)
+
+
+def noise_table(ours: dict) -> str:
+    """nLL, CRPS and coverage with Gaussian and learned noise."""
+    rows = []
+    for name in ("plain", "filters"):
+        for kind, title in (("ensemble", "Gaussian noise"), ("student", 'noise="student"')):
+            cells = [ours[name][o][kind] for o in OUTPUTS]
+            rows.append([f"{TITLES[name]}, {title}", *(_bands(scores) for scores in cells)])
+    return table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
+
+
+def parts_table() -> str:
+    """The default of the first split with one part taken away at a time."""
+    parts = json.loads((ROOT / "results" / "default" / "engine-0-parts.json").read_text())["parts"]
+    rows = [[name, *(f"{parts[name][o]['rmse']:.3f} / {_bands([parts[name][o]])}" for o in OUTPUTS)] for name in parts]
+    return table(["first split: RMSE / nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
+
+
+def _mean(scores: list[dict]) -> float:
+    return float(np.mean([s["rmse"] for s in scores]))
+
+
+def _wins(scores: list[dict], method: str, output: str) -> int:
+    return sum(s["rmse"] <= t["rmse"] for s, t in zip(scores, baseline(method, output), strict=True))
 
 
 def _bands(scores: list[dict]) -> str:

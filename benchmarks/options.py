@@ -10,6 +10,7 @@ three models together, as a mixture, are the ensemble.
 """
 
 import argparse
+import time
 from pathlib import Path
 
 import jax
@@ -18,7 +19,7 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM
-from mrgpssm.data import Scaling, with_filters
+from mrgpssm.data import Drive, Scaling
 from mrgpssm.experiments.record import write_record
 from mrgpssm.experiments.reproduce.config import Evaluation
 from mrgpssm.experiments.reproduce.evaluate import evaluate, make_course
@@ -37,6 +38,10 @@ VARIANTS: dict[str, dict] = {
     "filters": {"filters": FILTERS},
     "filters-10-3-1": {"filters": FILTERS, "resolutions": (10, 3, 1)},
     "filters-5-5-5": {"filters": FILTERS, "resolutions": (5, 5, 5)},
+    "filters-latent-4": {"filters": FILTERS, "latent_dim": 4},
+    "filters-delay-5": {"filters": FILTERS, "delays": (5,)},
+    "filters-delays-3-8": {"filters": FILTERS, "delays": (3, 8)},
+    "four-filters": {"filters": (*FILTERS, 1500)},
 }
 WHOLE, LEFT_OUT, THIN = 3, 2, 10
 
@@ -56,13 +61,15 @@ def folds_problem(root: str) -> Problem:
 def train(name: str, problem: Problem, folder: Path) -> None:
     """One variant as one fleet; its thinned free runs go into FOLDER/NAME.npz."""
     options = check_options(MRGPSSM(**VARIANTS[name]).get_params())
+    begun = time.perf_counter()
     with floating_point(options.precision):
         fleet = make_fleet(options, problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
+        seconds = time.perf_counter() - begun
         everybody = list(range(fleet.size))
         judged = Evaluation(samples=20, chunk=1000)
         found = evaluate(fitted.state.ssm, fleet, make_course(fleet, problem), judged, seed=0, keep=everybody)
-    kept = {"fold": fleet.fold, "output": fleet.output, "bounds": fitted.bounds}
+    kept = {"fold": fleet.fold, "output": fleet.output, "bounds": fitted.bounds, "seconds": seconds}
     for m in everybody:
         files = range(len(problem.folds[fleet.fold[m]].test))
         for key, runs in (("m", found.mean[m]), ("s", found.std[m])):
@@ -73,9 +80,9 @@ def train(name: str, problem: Problem, folder: Path) -> None:
 class Runs:
     """The kept free runs of one variant, in the data's units."""
 
-    def __init__(self, path: Path, problem: Problem, filters: tuple[float, ...]):
+    def __init__(self, path: Path, problem: Problem, drive: Drive):
         self.kept, self.problem = np.load(path), problem
-        self.driven = [with_filters(s, filters) for s in problem.sequences]
+        self.driven = [drive(s) for s in problem.sequences]
         self.scalings = [Scaling.fit([self.driven[k] for k in f.train]) for f in problem.folds]
 
     def member(self, fold: int, output: int) -> tuple[np.ndarray, np.ndarray]:
@@ -174,6 +181,7 @@ def judge(name: str, runs: Runs, device: str) -> dict:
         "data": runs.problem.describe(),
         "rows": f"every {THIN}th",
         "trained_on": device,
+        "fit_seconds": round(float(runs.kept["seconds"]), 1) if "seconds" in runs.kept else None,
         "outputs": table,
     }
 
@@ -197,7 +205,7 @@ def main() -> None:
             device = given.device or str(jax.devices()[0].device_kind)
             write_record(
                 given.out / f"engine-{name}.json",
-                judge(name, Runs(path, problem, VARIANTS[name].get("filters", ())), device),
+                judge(name, Runs(path, problem, check_options(MRGPSSM(**VARIANTS[name]).get_params()).drive), device),
             )
 
 

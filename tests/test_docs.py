@@ -168,17 +168,16 @@ def test_tables_against_the_baselines_are_those_of_the_records(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     rows = {line.split("|")[1].strip(" *`"): re.findall(r"-?\d+\.\d+", line.split("|", 2)[2])
             for line in text.splitlines() if line.startswith("| ")}  # fmt: skip
-    ours = json.loads((ROOT / "results/options/engine-filters.json").read_text())["outputs"]
-    folder = ROOT / "results" / "baselines"
-    trees = [json.loads((folder / f"engine-{n}-trees.json").read_text())["scores"] for n in range(5)]
-    outputs = ("PN", "HC", "NOx", "Temp")
-    expected = {
-        "filters=(10, 60, 300)": [engine_means(ours[o]["ensemble"]) for o in outputs],
-        "boosted trees": [engine_means([scores[o] for scores in trees]) for o in outputs],
-    }
+    outputs, numbers = ("PN", "HC", "NOx", "Temp"), range(5)
+    ours = [json.loads((ROOT / f"results/default/engine-{n}.json").read_text())["parts"]["default"] for n in numbers]
+    records = {"MRGPSSM()": ours}
+    for name, title in (("trees", "boosted trees"), ("gru", "GRU")):
+        paths = (ROOT / f"results/baselines/engine-{n}-{name}.json" for n in numbers)
+        records[title] = [json.loads(path.read_text())["scores"] for path in paths]
+    expected = {name: [engine_means([s[o] for s in scores]) for o in outputs] for name, scores in records.items()}
     if page == "README.md":
-        expected["filters=(10, 60, 300)"].append(engine_means(ours["Temp"]["student"], "nll"))
-        expected["boosted trees"].append(engine_means([scores["Temp"] for scores in trees], "nll"))
+        for name, scores in records.items():
+            expected[name].append(engine_means([s["Temp"] for s in scores], "nll"))
     for name, values in expected.items():
         (shown,) = [numbers for title, numbers in rows.items() if name in title]
         for number, value in zip(shown, values, strict=True):

@@ -88,4 +88,4 @@ def test_without_validation_or_when_asked_nothing_is_adjusted_and_files_say_so(f
 
 def test_an_ensemble_is_no_larger_than_the_restarts():
     with pytest.raises(ConfigError, match=r"at most restarts = 2; got 3\."):
-        MRGPSSM(restarts=2, ensemble=3).fit(recording(0))
+        MRGPSSM((1,), restarts=2, ensemble=3).fit(recording(0))

@@ -48,7 +48,7 @@ def test_the_c_file_follows_the_jax_mean_model_for_20000_steps(tmp_path):
     inputs = np.repeat(rng.uniform(-10, 10, (2500, 2)), 8, axis=0)
     model = load(GOLDEN)
     library = compiled(c_source(runtime.load(GOLDEN)), tmp_path)
-    found = walk(library, inputs, outputs=2, states=8 * model.latent_dim)
+    found = walk(library, inputs, outputs=2, states=8 * model.fitted_.options.latent_dim)
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
 
 
@@ -110,12 +110,24 @@ def test_the_c_file_averages_its_inputs_as_the_model_does(tmp_path):
     path = GOLDEN.with_name("model-v3.mrgpssm")
     model, inputs = load(path), recording(2).inputs
     library = compiled(c_source(runtime.load(path)), tmp_path)
-    found = walk(library, inputs, outputs=2, states=8 * model.latent_dim + 2 * 2 + 1)  # and the flag
+    found = walk(library, inputs, outputs=2, states=8 * model.fitted_.options.latent_dim + 2 * 2 + 1)  # and the flag
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+
+
+@needs_gcc
+def test_the_c_file_delays_its_inputs_and_has_the_static_part(tmp_path):
+    path = GOLDEN.with_name("model-v4.mrgpssm")
+    model, inputs = load(path), recording(2).inputs
+    assert model.fitted_.static is not None
+    assert model.fitted_.static.shares.max() > 0.05
+    library = compiled(c_source(runtime.load(path)), tmp_path)
+    # averages, a ring of 7 inputs, the static part of two outputs, and two flags that share a double or not
+    found = walk(library, inputs, outputs=2, states=8 * model.fitted_.options.latent_dim + 2 * 2 + 7 * 2 + 2 + 2)
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
 
 
 def test_a_stablehlo_file_has_no_averages():
     from mrgpssm.export.stablehlo import stablehlo
 
-    with pytest.raises(ConfigError, match="does not hold averages of inputs"):
+    with pytest.raises(ConfigError, match="holds neither averages or delays"):
         stablehlo(runtime.load(GOLDEN.with_name("model-v3.mrgpssm")))

@@ -8,7 +8,7 @@ import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, Sequence, load
-from mrgpssm.data import filter_names, joined, with_filters
+from mrgpssm.data import Drive, joined
 from mrgpssm.members import make_members, start_on_data
 from mrgpssm.options import check_options
 from mrgpssm.params import positive
@@ -30,8 +30,8 @@ def test_averages_are_their_closed_form(even):
     rng = np.random.default_rng(0)
     u, time = rng.standard_normal((40, 2)), np.cumsum(rng.uniform(0.05, 0.3, 40))
     sequence = Sequence(u, u[:, :1], 0.1, None if even else time)
-    found = with_filters(sequence, (3.0, 20.0))
-    assert found.input_names == filter_names(("u1", "u2"), (3.0, 20.0))
+    found = Drive((3.0, 20.0))(sequence)
+    assert found.input_names == Drive((3.0, 20.0)).names(("u1", "u2"))
     np.testing.assert_array_equal(found.inputs[:, :2], u)
     for k, tau in enumerate((3.0, 20.0)):
         expected = averages(u, sequence.clock(), tau)
@@ -40,10 +40,10 @@ def test_averages_are_their_closed_form(even):
 
 def test_no_filters_change_nothing_and_halves_join_to_the_whole():
     whole = recording(0)
-    assert with_filters(whole, ()) is whole
+    assert Drive()(whole) is whole
     parts = [Sequence(whole.inputs[s], whole.outputs[s], whole.dt) for s in (slice(None, 30), slice(30, None))]
-    again = with_filters(joined(*parts), (7.0,))
-    np.testing.assert_allclose(again.inputs, with_filters(whole, (7.0,)).inputs, atol=1e-12)
+    again = Drive((7.0,))(joined(*parts))
+    np.testing.assert_allclose(again.inputs, Drive((7.0,))(whole).inputs, atol=1e-12)
 
 
 def test_uneven_halves_are_one_step_apart():
@@ -70,7 +70,7 @@ def test_inducing_points_start_on_rows_of_the_data():
 def test_a_model_with_filters_is_driven_by_them_and_survives_a_file(tmp_path):
     model = MRGPSSM((3, 1), **SMALL, filters=(2, 30), restarts=2, ensemble=2)
     model.fit([recording(0), recording(1)], progress=False)
-    assert model.fitted_.drive_names == filter_names(recording(0).input_names, (2.0, 30.0))
+    assert model.fitted_.drive_names == Drive((2.0, 30.0)).names(recording(0).input_names)
     assert len(model.fitted_.scaling.input_mean) == 3 * len(recording(0).input_names)
     model.save(tmp_path / "m.mrgpssm")
     again, inputs = load(tmp_path / "m.mrgpssm"), recording(2).inputs
@@ -93,4 +93,4 @@ def test_averages_go_on_from_the_warm_up():
 @pytest.mark.parametrize("filters", [5, "10", (0,), (-1,), (np.inf,), (2, 2), ("a",), tuple(range(1, 18)), (True,)])
 def test_filters_that_make_no_sense_are_refused(filters):
     with pytest.raises(ConfigError, match="filter"):
-        MRGPSSM(filters=filters).check(recording(0))
+        MRGPSSM((1,), filters=filters).check(recording(0))

@@ -12,6 +12,7 @@ from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, load
 from mrgpssm.modelfile import model_bytes, parse_model
+from mrgpssm.options import check_options
 from mrgpssm.storage import pack, unpack
 
 pytestmark = pytest.mark.once
@@ -24,7 +25,7 @@ def golden() -> bytes:
     return (HERE / "model-v1.mrgpssm").read_bytes()
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
     model, expected = load(HERE / f"model-v{number}.mrgpssm"), np.load(HERE / f"model-v{number}-expected.npz")
     run = model.simulate(recording(2).inputs, samples=6, seed=3)
@@ -32,16 +33,18 @@ def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
         np.testing.assert_allclose(values, expected[name], rtol=1e-12, atol=1e-12)
     assert model.resolutions == (3, 1)
     assert model.ensemble == len(model.fitted_.ensemble) == min(number, 2)
-    assert model.filters == ((2.0, 10.0) if number == 3 else ())
+    assert model.filters == ((2.0, 10.0) if number >= 3 else ())
+    assert model.delays == ((3, 7) if number == 4 else ())
+    assert (model.fitted_.static is not None) == (number == 4)
     assert (model.fitted_.calibration == 1).all() == (number != 2)
-    assert (model.fitted_.noise is not None) == (number == 3)
+    assert (model.fitted_.noise is not None) == (number >= 3)
     assert model.fitted_.units == {"Temp": "K"}
     assert run.units == {"Temp": "K"}
 
 
 def test_what_is_loaded_is_written_again_byte_for_byte(tmp_path):
-    load(HERE / "model-v3.mrgpssm").save(tmp_path / "again.mrgpssm")
-    golden, again = (HERE / "model-v3.mrgpssm").read_bytes(), (tmp_path / "again.mrgpssm").read_bytes()
+    load(HERE / "model-v4.mrgpssm").save(tmp_path / "again.mrgpssm")
+    golden, again = (HERE / "model-v4.mrgpssm").read_bytes(), (tmp_path / "again.mrgpssm").read_bytes()
     old, new = (unpack(data, KIND, "file") for data in (golden, again))
     assert {k: v for k, v in old[0].items() if k != "packages"} == {k: v for k, v in new[0].items() if k != "packages"}
     assert set(old[1]) == set(new[1])
@@ -53,7 +56,7 @@ def test_what_is_loaded_is_written_again_byte_for_byte(tmp_path):
 def test_an_old_file_is_written_in_the_new_format_with_the_same_numbers(golden, tmp_path):
     load(HERE / "model-v1.mrgpssm").save(tmp_path / "new.mrgpssm")
     old, new = (unpack(data, KIND, "file") for data in (golden, (tmp_path / "new.mrgpssm").read_bytes()))
-    assert new[0]["version"] == 3
+    assert new[0]["version"] == 4
     for name, tensor in old[1].items():
         np.testing.assert_array_equal(tensor, new[1][name])
     assert set(new[1]) - set(old[1]) == {"calibration"}
@@ -74,7 +77,7 @@ def test_a_fitted_model_and_its_file_simulate_alike(tmp_path):
     again = load(tmp_path / "m.mrgpssm")
     inputs = recording(3).inputs
     np.testing.assert_array_equal(model.simulate(inputs, samples=4).mean, again.simulate(inputs, samples=4).mean)
-    assert again.get_params() == model.get_params()
+    assert check_options(again.get_params()) == check_options(model.get_params())
     assert safetensors.numpy.load((tmp_path / "m.mrgpssm").read_bytes())["bounds"].shape == (1, 1)
     with pytest.raises(ConfigError, match="not fitted yet"):
         MRGPSSM().save(tmp_path / "none.mrgpssm")
@@ -117,7 +120,7 @@ def tensor(name, value):
 
 NOISE = "models.0.raw_observation_noise"
 WRONG = [
-    (put("version", 4), "written in format 4; this mrgpssm reads up to 3. Update mrgpssm"),
+    (put("version", 5), "written in format 5; this mrgpssm reads up to 4. Update mrgpssm"),
     (put("version", 2), "'ensemble' is missing or unknown"),
     (put("version", "1"), "must be a whole number"),
     (put("version", True), "must be a whole number"),

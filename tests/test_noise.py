@@ -1,6 +1,5 @@
 """The law of measurements: density and gradient against SciPy and differences, recovery, use, folds."""
 
-from copy import copy
 from typing import Any
 from unittest import mock
 
@@ -12,7 +11,7 @@ from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM, ConfigError
 from mrgpssm.cli import main
-from mrgpssm.members import left_out
+from mrgpssm.data import masks, trained_on, unseen, with_copies
 from mrgpssm.noise.fit import fit_noise, objective, student_nll_terms
 from mrgpssm.noise.law import StudentNoise, feature_count, features
 
@@ -70,9 +69,41 @@ def test_draws_and_deviation_are_those_of_the_law():
 
 
 def test_folds_leave_every_sequence_out_once():
-    assert left_out(3, 7) == [[0, 3, 6], [1, 4], [2, 5]]
-    assert sorted(i for part in left_out(4, 9) for i in part) == list(range(9))
-    assert left_out(0, 5) == []
+    np.testing.assert_array_equal(
+        masks(3, 7), ~np.array([[1, 0, 0, 1, 0, 0, 1], [0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 1, 0]], bool)
+    )
+    assert masks(0, 5).shape == (0, 5)
+    data = [recording(i) for i in range(5)]
+    assert sorted(s.name for k in range(2) for s in unseen(data, 2, k)) == sorted(s.name for s in data)
+    for k in range(2):
+        names = {s.name for s in unseen(data, 2, k)}
+        assert names.isdisjoint(s.name for s in trained_on(data, 2, k))
+    assert with_copies(data, 2) is data
+
+
+def test_few_sequences_are_cut_into_stretches():
+    """Every measured value is unseen by one fold, judged there, and nowhere else."""
+    data = [recording(0), recording(1, rows=80)]
+    everything = with_copies(data, 3)
+    assert len(everything) == 2 * (1 + 3)
+    mask = masks(3, 2)
+    for k in range(3):
+        chosen = [s for s, used in zip(everything, mask[k], strict=True) if used]
+        for whole, seen, judged in zip(data, chosen, unseen(data, 3, k), strict=True):
+            hidden = np.asarray(np.isnan(seen.outputs).all(1))
+            np.testing.assert_array_equal(hidden, ~np.isnan(judged.outputs).any(1))
+            np.testing.assert_array_equal(np.where(hidden[:, None], judged.outputs, seen.outputs), whole.outputs)
+            np.testing.assert_array_equal(seen.inputs, whole.inputs)
+            assert abs(hidden.sum() - len(whole) / 3) <= 1
+            assert np.all(np.diff(np.flatnonzero(hidden)) == 1)
+    assert not mask[:, :2].any()
+
+
+def test_one_recording_can_be_folded():
+    model = MRGPSSM((3, 1), **SMALL, folds=3).fit(recording(0), progress=False)
+    assert model.validation_scores_ is not None
+    assert np.isfinite(model.validation_scores_.to_numpy()).all()
+    assert model.bounds_.shape == (2, 1)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +141,12 @@ def test_restarts_are_those_of_a_fit_without_folds(fitted):
     [
         ({"folds": 1}, "0 or at least 2"),
         ({"folds": -1}, "folds must be a whole number"),
-        ({"folds": 5}, "folds = 5 needs at least as many sequences"),
+        ({"folds": 100}, "folds = 100 would cut 160 rows"),
+        ({"static": 5}, "static is weighed on unseen data"),
+        ({"static": -1}, "static must be a whole number"),
+        ({"delays": 3}, "delays must be a sequence"),
+        ({"delays": (0,)}, "Each delay is a whole number"),
+        ({"delays": (2, 2)}, "different numbers of steps"),
         ({"noise": "student"}, "give validation sequences, or folds"),
         ({"noise": "student", "calibrate": False, "folds": 2}, "use calibrate=True"),
         ({"noise": "laplace"}, "noise must be one of gaussian, student"),
@@ -121,10 +157,13 @@ def test_what_cannot_work_is_refused(given, says):
         MRGPSSM((3, 1), **SMALL, **given).fit([recording(0), recording(1)], progress=False)
 
 
-def test_folds_that_were_all_given_up_are_spoken_of(fitted):
-    model = copy(fitted)
-    with pytest.warns(UserWarning, match="the bands are not calibrated"):
-        model._calibrate([])
+def test_folds_that_were_all_given_up_are_spoken_of():
+    model = MRGPSSM((3, 1), **SMALL, folds=2)
+    with (
+        mock.patch("mrgpssm.estimator.fold_members", return_value=iter(())),
+        pytest.warns(UserWarning, match="the bands are not calibrated"),
+    ):
+        model.fit([recording(0), recording(1)], progress=False)
     assert model.validation_scores_ is None
 
 

@@ -21,9 +21,10 @@ def golden() -> runtime.RuntimeModel:
     return runtime.load(HERE / "model-v2.mrgpssm")
 
 
-def test_without_measurements_it_is_the_free_run(golden):
-    inputs = recording(2).inputs
-    run, stepper = golden.simulate(inputs, samples=9, seed=4), golden.stepper(samples=9, seed=4)
+@pytest.mark.parametrize("number", [2, 4])
+def test_without_measurements_it_is_the_free_run(number):
+    model, inputs = replace(runtime.load(HERE / f"model-v{number}.mrgpssm"), noise=None), recording(2).inputs
+    run, stepper = model.simulate(inputs, samples=9, seed=4), model.stepper(samples=9, seed=4)
     found = [stepper.update(u) for u in inputs]
     np.testing.assert_allclose([e.mean for e in found], run.mean, rtol=1e-12)
     np.testing.assert_allclose([e.std for e in found], run.std, rtol=1e-12)
@@ -35,8 +36,9 @@ def test_an_estimator_makes_the_same_stepper(golden):
     np.testing.assert_array_equal([ours.update(u).mean for u in inputs], [theirs.update(u).mean for u in inputs])
 
 
-def test_a_state_can_be_kept_and_a_forecast_moves_nothing(golden):
-    inputs, stepper = recording(2).inputs, golden.stepper(samples=8)
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_state_can_be_kept_and_a_forecast_moves_nothing(number):
+    inputs, stepper = recording(2).inputs, runtime.load(HERE / f"model-v{number}.mrgpssm").stepper(samples=8)
     for u, y in zip(inputs[:70], recording(2).outputs, strict=False):
         stepper.update(u, y)
     kept, ahead = stepper.state, stepper.forecast(inputs[70:90])

@@ -72,6 +72,18 @@ def test_trials_go_on_where_the_journal_ends_and_the_best_is_found(folder, monke
         tune.tune(make_tune(tables(folder, metric="crps"), "t"), 1, lines.append)
 
 
+@pytest.mark.slow
+def test_two_workers_share_a_journal(folder):
+    """Real fits in two spawned processes: all trials are there, each with options and an error of its own."""
+    pytest.importorskip("optuna", reason="Optuna is not installed (extra tune)")
+    given = tables(folder, trials=4, range={"inducing": [3, 6]})
+    given["model"] = {"samples": 2, "windows": 3, "window": 8, "buffer": 2, "cycles": 1, "steps": 4}
+    best = tune.tune(make_tune(given, "t"), 2, lambda _: None)
+    assert best.trials >= 4  # the other worker may be in the middle of one more
+    assert np.isfinite(best.value)
+    assert 3 <= best.options["inducing"] <= 6
+
+
 def test_a_search_where_nothing_fits_says_so(folder, monkeypatch):
     pytest.importorskip("optuna", reason="Optuna is not installed (extra tune)")
 

@@ -1,5 +1,6 @@
 """Models that nobody trained, with parameters off their starting values: quick, and as good as any for comparisons."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from mrgpssm.members import init_model, output_groups
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.options import check_options
 from mrgpssm.precision import floating_point
+from mrgpssm.static.law import StaticPart
 
 
 def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed: int = 0, **given: Any) -> MRGPSSM:
@@ -19,7 +21,7 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     model = MRGPSSM(**(sizes | given))
     options, rng = check_options(model.get_params()), np.random.default_rng(seed)
     groups, inputs = output_groups(options, len(outputs)), ("speed", "load")
-    drives = 2 * (1 + len(options.filters))
+    drives = len(options.drive.names(inputs))
 
     def moved(leaf):
         return leaf + (0.1 * rng.standard_normal(leaf.shape)).astype(leaf.dtype)
@@ -39,5 +41,10 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     model.fitted_ = FittedModel(
         options, ensemble, scaling, inputs, outputs, {"Temp": "K"}, 0.1, blank, blank.astype(int), calibration
     )
+    if options.static:
+        shapes = {"inducing": (options.static, drives), "weights": (many, options.static), "slopes": (many, drives)}
+        drawn = {key: rng.standard_normal(shape) for key, shape in shapes.items()}
+        scales, shares = rng.uniform(0.5, 3, (many, drives)), rng.uniform(0.2, 0.8, many)
+        model.fitted_ = replace(model.fitted_, static=StaticPart(**drawn, lengthscales=scales, shares=shares))
     model.history_ = ()
     return model

@@ -59,10 +59,11 @@ class RunConfig:
 
 
 def model_keys() -> dict[str, Any]:
-    """The model's options and their defaults: those of MRGPSSM."""
+    """The model's options, and what they are where resolutions are given and they are not."""
     from mrgpssm.estimator import MRGPSSM
+    from mrgpssm.options import settled
 
-    return {name: p.default for name, p in inspect.signature(MRGPSSM).parameters.items()}
+    return settled({name: p.default for name, p in inspect.signature(MRGPSSM).parameters.items()})
 
 
 def read_tables(path: Path) -> dict[str, Any]:

@@ -9,59 +9,75 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data import Scaling, Sequence, as_list, check_alike, check_lengths, flatten, match, with_filters
-from mrgpssm.errors import ConfigError, DataError, FitError
+from mrgpssm.automatic import choose
+from mrgpssm.choosing import best_restarts, fold_members
+from mrgpssm.data import (
+    Scaling,
+    Sequence,
+    as_list,
+    check_alike,
+    check_lengths,
+    flatten,
+    match,
+    trained_on,
+    unseen,
+    with_copies,
+)
+from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.mean_run import mean_run
-from mrgpssm.members import left_out, make_members, output_groups, start_on_data, training_settings
+from mrgpssm.members import make_members, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.native import ready
-from mrgpssm.options import Options, check_calibration, check_options, check_simulation
+from mrgpssm.options import LISTS, Options, check_calibration, check_options, check_simulation
 from mrgpssm.precision import floating_point
-from mrgpssm.predict import Judged, calibration, forecast, learned_noise, scores, scores_of
-from mrgpssm.progress import reporter, told
+from mrgpssm.predict import forecast, scores
+from mrgpssm.progress import announce, reporter, told
 from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
 from mrgpssm.runtime import Stepper, parse
 from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.estimate import estimate
+from mrgpssm.unseen import Judge, judged
 
 
 class MRGPSSM:
     """A probabilistic simulator learned at several time resolutions (Longi et al., 2022).
 
     One resolution is a GPSSM, several equal ones an MC-GPSSM, several different ones an MR-GPSSM. Each output has a
-    model of its own, trained side by side, unless `joint`. Defaults are the paper's (supplement E.1) but for four
-    things: the `stable` preset, windows that start from cached states, fast components trained before slow ones, and a
-    learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
-    `preset="paper", window_start="initial", order="given", anneal=1.0`.
+    model of its own, trained side by side, unless `joint`.
 
-    Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, and, where
-    `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`.
+    Without resolutions, `fit` chooses whatever is None from the data and says why (`chosen_`). With resolutions, what
+    is None has the fixed value that is named below, the paper's (supplement E.1). Four things differ from the paper
+    unless they are given: the `stable` preset, windows that start from cached states, fast components trained before
+    slow ones, and a learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
+    `resolutions=(30, 5, 1), preset="paper", window_start="initial", order="given", anneal=1.0`.
 
-        model = MRGPSSM(resolutions=(30, 5, 1), restarts=3).fit(train, validation, run_dir="run")
+    Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, `chosen_`,
+    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`.
+
+        model = MRGPSSM().fit(train, run_dir="run")
         run = model.simulate(inputs)
 
     Args:
-        resolutions: Samples that one training step covers, one number per component.
-        latent_dim: Latent dimensions D_l of each component.
-        inducing: Inducing points M of each Gaussian process.
-        samples: Trajectories drawn for each window in training.
-        windows: Windows in a mini-batch.
-        window: Scored points B of a window.
-        buffer: Points B_0 before them, which score nothing.
-        cycles: Rounds of backfitting over all components.
-        steps: Gradient steps per component and cycle.
+        resolutions: Samples that one training step covers, one number per component, such as (30, 5, 1).
+        latent_dim: Latent dimensions D_l of each component (2).
+        inducing: Inducing points M of each Gaussian process (50).
+        samples: Trajectories drawn for each window in training (20).
+        windows: Windows in a mini-batch (20).
+        window: Scored points B of a window (50).
+        buffer: Points B_0 before them, which score nothing (10).
+        cycles: Rounds of backfitting over all components (10).
+        steps: Gradient steps per component and cycle (300).
         learning_rate: Adam's step size at the start of a cycle.
         anneal: The factor that the learning rate has fallen to in the last cycle.
-        restarts: Random starts of every output, trained side by side.
-        ensemble: How many of them, the best, are kept and simulated as a mixture.
+        restarts: Random starts of every output, trained side by side (1).
+        ensemble: How many of them, the best, are kept and simulated as a mixture (1).
         preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
         precision: Floating-point type of everything that is computed.
         window_start: Where windows start: "cache" takes the component's own last simulation, "initial" q(x_0),
@@ -70,28 +86,32 @@ class MRGPSSM:
         joint: One model with a common state for all outputs, instead of one per output.
         calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some, or on `folds`.
         seed: Seed of everything random in training.
-        filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them.
-        folds: Further models of every output, each trained without a part of the sequences; their free runs over it
-            calibrate the bands where `fit` is given no validation sequences.
+        filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them
+            (none).
+        folds: Further models of every output, each trained without a part of the data; their free runs over it
+            calibrate the bands where `fit` is given no validation sequences (0).
         noise: What the bands assume of measurements: "gaussian", the same everywhere, or "student", heavy tails and a
-            width that depends on inputs and outputs, learned in calibration.
+            width that depends on inputs and outputs, learned in calibration ("gaussian").
+        delays: Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times (none).
+        static: Inducing rows of an instantaneous component, a Gaussian process of the inputs, their averages and
+            delayed copies; its share in the output is learned on unseen data, as the bands are (0: there is none).
     """
 
     def __init__(
         self,
-        resolutions: SequenceOf[int] = (30, 5, 1),
-        latent_dim: int = 2,
-        inducing: int = 50,
-        samples: int = 20,
-        windows: int = 20,
-        window: int = 50,
-        buffer: int = 10,
-        cycles: int = 10,
-        steps: int = 300,
+        resolutions: SequenceOf[int] | None = None,
+        latent_dim: int | None = None,
+        inducing: int | None = None,
+        samples: int | None = None,
+        windows: int | None = None,
+        window: int | None = None,
+        buffer: int | None = None,
+        cycles: int | None = None,
+        steps: int | None = None,
         learning_rate: float = 0.05,
         anneal: float = 0.1,
-        restarts: int = 1,
-        ensemble: int = 1,
+        restarts: int | None = None,
+        ensemble: int | None = None,
         preset: Literal["stable", "paper"] = "stable",
         precision: Literal["float32", "float64"] = "float32",
         window_start: Literal["cache", "initial", "recognition"] = "cache",
@@ -99,9 +119,11 @@ class MRGPSSM:
         joint: bool = False,
         calibrate: bool = True,
         seed: int = 0,
-        filters: SequenceOf[float] = (),
-        folds: int = 0,
-        noise: Literal["gaussian", "student"] = "gaussian",
+        filters: SequenceOf[float] | None = None,
+        folds: int | None = None,
+        noise: Literal["gaussian", "student"] | None = None,
+        delays: SequenceOf[int] | None = None,
+        static: int | None = None,
     ):
         self.resolutions = resolutions
         self.latent_dim = latent_dim
@@ -126,6 +148,8 @@ class MRGPSSM:
         self.filters = filters
         self.folds = folds
         self.noise = noise
+        self.delays = delays
+        self.static = static
 
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments, as given.
@@ -135,11 +159,14 @@ class MRGPSSM:
         """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def check(self, sequences: Sequence | Iterable[Sequence]) -> tuple[Options, list[Sequence], Scaling]:
-        """All that `fit` checks before it computes; one sentence says what cannot work.
+    def check(
+        self, sequences: Sequence | Iterable[Sequence], validated: bool = False
+    ) -> tuple[Options, list[Sequence], Scaling]:
+        """All that `fit` chooses and checks before it computes; one sentence says what cannot work.
 
         Args:
             sequences: What `fit` would be given.
+            validated: Whether it would be given validation sequences, too.
 
         Returns:
             The checked options, the sequences as a list, and the scaling to zero mean and unit variance.
@@ -148,9 +175,13 @@ class MRGPSSM:
             ConfigError: An argument makes no sense.
             DataError: The sequences differ in columns or dt, or none is long enough for a window.
         """
-        options, training = check_options(self.get_params()), as_list(sequences)
+        training = as_list(sequences)
+        check_options(self.get_params())
+        check_alike(training)
+        chosen = choose(self.get_params(), training, validated)
+        options, self.chosen_ = check_options(chosen.settings), chosen.reasons
         _check_data(options, training)
-        return options, training, Scaling.fit(with_filters(s, options.filters) for s in training)
+        return options, training, Scaling.fit(map(options.drive, training))
 
     def estimate(self, sequences: Sequence | Iterable[Sequence]) -> dict[str, float | int]:
         """What `fit` would take on this machine: a few real steps are timed, memory is counted.
@@ -200,11 +231,12 @@ class MRGPSSM:
             FitError: No member could go on; the message names component, cycle and step.
             Interrupted: Ctrl-C, after a checkpoint, where there is a `run_dir`.
         """
-        options, training, scaling = self.check(sequences)
+        options, training, scaling = self.check(sequences, validation is not None)
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
         held_out = None if validation is None else [match(s, *names) for s in as_list(validation)]
         check_calibration(options, held_out is not None)
+        announce(self.chosen_ if progress else ())
         with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
             report = told(shown, *callbacks)
             plan, ssm = make_plan(options, training, scaling)
@@ -213,28 +245,16 @@ class MRGPSSM:
             else:
                 run = RunDirectory(Path(run_dir), checkpoint_seconds)
                 fleet = _fit_in(run, options, plan, ssm, first, report)
-        self.fitted_ = best_restarts(options, fleet, scaling, first)
-        self.history_ = fleet.history
-        judged = _fold_models(self.fitted_, fleet, training) if held_out is None else [(self.fitted_, held_out)]
-        self._calibrate(judged)
+        model = best_restarts(options, fleet, scaling, first)
+        judges = [Judge(model, training, held_out)] if held_out else _folds(model, fleet, training)
+        if options.folds and not judges:
+            warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
+        found = judged(model, training, judges)
+        self.fitted_, self.history_ = found.model, fleet.history
+        self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
         if run_dir is not None:
             self.save(RunDirectory(Path(run_dir)).model)
         return self
-
-    def _calibrate(self, judged: list[Judged]) -> None:
-        """Adjust the bands to free runs over sequences that training has not seen, and score these before and after."""
-        self.uncalibrated_scores_ = self.validation_scores_ = scores_of(judged, 100, 0) if judged else None
-        options = self.fitted_.options
-        if options.folds and not judged:
-            warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=3)
-        if not judged or not options.calibrate:
-            return
-        if options.noise == "student":
-            changes: dict[str, Any] = {"noise": learned_noise(judged)}
-        else:
-            changes = {"calibration": calibration(judged)}
-        self.fitted_ = replace(self.fitted_, **changes)
-        self.validation_scores_ = scores_of([(replace(model, **changes), s) for model, s in judged], 100, 0)
 
     def simulate(
         self,
@@ -357,19 +377,19 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
     """
     fitted = read_model(Path(path))
     options = fitted.options
-    given: dict[str, Any] = options.to_json() | {"resolutions": options.resolutions, "filters": options.filters}
+    given: dict[str, Any] = options.to_json() | {key: getattr(options, key) for key in LISTS}
     model = MRGPSSM(**given)
-    model.fitted_, model.history_ = fitted, ()
+    model.fitted_, model.history_, model.chosen_ = fitted, (), ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
     return model
 
 
 def make_plan(options: Options, training: list[Sequence], scaling: Scaling) -> tuple[Plan, SSM[Component]]:
     """The training plan, and all members at their starting values; needs the precision switched on."""
-    driven = [with_filters(s, options.filters) for s in training]
+    driven = [options.drive(s) for s in with_copies(training, options.folds)]
     series, first = flatten(driven, scaling, jnp.dtype(options.precision)), driven[0]
-    tasks, ssm = make_members(options, len(driven), len(first.input_names), len(first.output_names))
-    if options.filters:
+    tasks, ssm = make_members(options, len(training), len(first.input_names), len(first.output_names))
+    if options.drive:
         ssm = start_on_data(ssm, series.inputs, tasks.key)
     return Plan(training_settings(options), series, tasks, options.resolutions), ssm
 
@@ -401,55 +421,22 @@ def _check_data(options: Options, training: list[Sequence]) -> None:
             "Raise it, or use joint=False."
         )
     check_lengths(training, options.resolutions, options.buffer + options.window)
-    if options.folds > len(training):
-        raise ConfigError(f"folds = {options.folds} needs at least as many sequences; got {len(training)}.")
-    for part in left_out(options.folds, len(training)):
-        rest = [s for i, s in enumerate(training) if i not in part]
-        check_lengths(rest, options.resolutions, options.buffer + options.window)
-
-
-def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
-    """The restarts with the best bounds, for every output."""
-    groups = output_groups(options, len(first.output_names))
-    each = options.restarts + options.folds
-    bounds = fleet.bounds.reshape(len(groups), each)[:, : options.restarts]
-    bounds = np.where(np.isnan(bounds), -np.inf, bounds)
-    lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
-    if lost:
-        raise FitError(
-            f"Training failed for output {lost[0]!r}: no restart ended with a finite bound. "
-            'Lower learning_rate, or use preset="stable" and precision="float64".'
+    shortest = min(map(len, training))
+    if len(training) < options.folds and options.folds > shortest // 2:
+        raise ConfigError(
+            f"folds = {options.folds} would cut {shortest} rows into stretches of less than two; use fewer."
         )
-    ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * each
-    # As many as every output has: a restart that was given up has no bound.
-    rounds = max(1, min(options.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
-    return FittedModel(
-        options=options,
-        ensemble=tuple(
-            tuple(jax.tree.map(lambda x, i=int(i): x[i], fleet.state.ssm) for i in ranked[:, number])
-            for number in range(rounds)
-        ),
-        scaling=scaling,
-        input_names=first.input_names,
-        output_names=first.output_names,
-        units=dict(first.units),
-        dt=first.dt,
-        bounds=bounds,
-        skipped=np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : options.restarts],
-        calibration=np.ones(len(first.output_names)),
-    )
+    for k in range(options.folds):
+        check_lengths(trained_on(training, options.folds, k), options.resolutions, options.buffer + options.window)
 
 
-def _fold_models(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> list[Judged]:
-    """The model of every fold, with the sequences it left out; a fold that was given up judges nothing."""
-    options, groups = model.options, len(model.groups)
-    found: list[Judged] = []
-    for k, part in enumerate(left_out(options.folds, len(training))):
-        places = [g * (options.restarts + options.folds) + options.restarts + k for g in range(groups)]
-        if fleet.alive[places].all():
-            members = tuple(jax.tree.map(lambda x, i=i: x[i], fleet.state.ssm) for i in places)
-            found.append((replace(model, ensemble=(members,)), [training[i] for i in part]))
-    return found
+def _folds(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> list[Judge]:
+    """The model of every fold, with what it has and what it has not seen."""
+    folds = model.options.folds
+    return [
+        Judge(replace(model, ensemble=(members,)), trained_on(training, folds, k), unseen(training, folds, k))
+        for k, members in fold_members(model.options, fleet, len(model.groups))
+    ]
 
 
 def _inputs(inputs: np.ndarray | Sequence, model: FittedModel) -> Sequence:

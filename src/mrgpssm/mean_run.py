@@ -27,7 +27,10 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
                     steps = jnp.asarray(gaps / unit, dtype)
                     outputs = _component_run(component, jnp.asarray(inputs, dtype), steps, jnp.asarray(head, dtype))
                     total[:, list(columns)] += np.asarray(outputs, float)
-    return model.scaling.output_mean + model.scaling.output_sd * total / len(model.ensemble)
+    mean = total / len(model.ensemble)
+    if model.static is not None:
+        mean = (1 - model.static.shares) * mean + model.static.course(inputs)
+    return model.scaling.output_mean + model.scaling.output_sd * mean
 
 
 def _head(model: FittedModel, inputs: np.ndarray, outputs: int) -> np.ndarray:

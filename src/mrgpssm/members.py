@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm._types import Array, Float, Key
+from mrgpssm.data import masks
 from mrgpssm.model import PRESETS, SSM, Component, init_ssm
 from mrgpssm.model.presets import init_recognition
 from mrgpssm.options import Options
@@ -24,7 +25,7 @@ _PLACES = 2000
 # Options that no shape depends on, at values of no meaning: files that differ in them alone share one shape.
 _SHAPELESS: dict[str, Any] = dict.fromkeys(("samples", "windows", "cycles", "steps", "restarts", "ensemble"), 1)
 _SHAPELESS |= {"learning_rate": 1.0, "anneal": 1.0, "seed": 0, "order": "given", "calibrate": True, "folds": 0}
-_SHAPELESS |= {"filters": (), "noise": "gaussian"}
+_SHAPELESS |= {"filters": (), "delays": (), "static": 0, "noise": "gaussian"}
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 
 Groups = tuple[tuple[int, ...], ...]
@@ -59,7 +60,10 @@ def output_groups(options: Options, outputs: int) -> Groups:
 
 
 def make_members(options: Options, sequences: int, inputs: int, outputs: int) -> tuple[Task, SSM[Component]]:
-    """Tasks and starting values of all restarts and folds of all outputs, with a leading fleet axis."""
+    """Tasks and starting values of all restarts and folds of all outputs, with a leading fleet axis.
+
+    Where there are fewer sequences than folds, the tasks are for `with_copies` of them.
+    """
     dtype = jnp.dtype(options.precision)
     groups, root = output_groups(options, outputs), jax.random.key(options.seed)
     each = options.restarts + options.folds
@@ -78,17 +82,11 @@ def make_members(options: Options, sequences: int, inputs: int, outputs: int) ->
     return tasks, eqx.filter_vmap(lambda key: init_model(options, inputs, width, key))(keys)
 
 
-def left_out(folds: int, sequences: int) -> list[list[int]]:
-    """The sequences that every fold leaves out: dealt by turns."""
-    return [list(range(k, sequences, folds)) for k in range(folds)]
-
-
 def _training(options: Options, sequences: int) -> np.ndarray:
-    """Who trains on what: restarts on everything, folds on all but their part."""
-    mask = np.ones((options.restarts + options.folds, sequences), bool)
-    for row, part in enumerate(left_out(options.folds, sequences), start=options.restarts):
-        mask[row, part] = False
-    return mask
+    """Who trains on what: restarts on every given sequence, folds on all but their part."""
+    folds = masks(options.folds, sequences)
+    everything = np.arange(folds.shape[1]) < sequences
+    return np.concatenate([np.tile(everything, (options.restarts, 1)), folds])
 
 
 def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Component]:

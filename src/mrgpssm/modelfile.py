@@ -11,21 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.data import Scaling, Sequence, filter_names, joined, with_filters
+from mrgpssm.data import Scaling, Sequence, joined
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
 from mrgpssm.noise.law import StudentNoise, feature_count
 from mrgpssm.options import Options, check_options, is_count, is_positive
 from mrgpssm.precision import floating_point
+from mrgpssm.static.law import StaticPart
 from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_atomic
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _KIND = "mrgpssm-model"
 _KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "ensemble"}
 # Options that came with a format, and what they mean before it.
 _ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": [], "folds": 0, "noise": "gaussian"}}
+_ADDED |= {4: {"delays": [], "static": 0}}
 _NOISE = {"noise.weights", "noise.dof", "noise.edges"}
+_STATIC = ("inducing", "weights", "lengthscales", "slopes", "shares")
 _SCALING = ("input_mean", "input_sd", "output_mean", "output_sd")
 
 
@@ -34,8 +37,8 @@ class FittedModel:
     """What training leaves: one or more models per group of output columns, and the way to the data's units.
 
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
-    samples from their mean are multiplied by `calibration`, one factor per output. `bounds` and `skipped` are (groups,
-    restarts): the lower bound of every restart, and its skipped steps.
+    samples from their mean are multiplied by `calibration`, one factor per output. `static` is the instantaneous
+    component. `bounds` and `skipped` are (groups, restarts): the lower bound of every restart, and its skipped steps.
     """
 
     options: Options
@@ -49,6 +52,7 @@ class FittedModel:
     skipped: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None = None
+    static: StaticPart | None = None
 
     @property
     def models(self) -> tuple[SSM[Component], ...]:
@@ -57,14 +61,15 @@ class FittedModel:
 
     @property
     def drive_names(self) -> tuple[str, ...]:
-        """What the model is driven by: inputs and their averages."""
-        return filter_names(self.input_names, self.options.filters)
+        """What the model is driven by: inputs, their averages and delayed copies."""
+        return self.options.drive.names(self.input_names)
 
     def drive(self, sequence: Sequence, warmup: Sequence | None = None) -> np.ndarray:
-        """Scaled inputs and their averages, which go on from where a warm-up, just before, leaves them."""
-        if warmup is None or not self.options.filters:
-            return self.scaling.inputs(with_filters(sequence, self.options.filters).inputs)
-        return self.scaling.inputs(with_filters(joined(warmup, sequence), self.options.filters).inputs[len(warmup) :])
+        """Scaled, and going on from where a warm-up, just before, leaves it."""
+        drive = self.options.drive
+        if warmup is None or not drive:
+            return self.scaling.inputs(drive(sequence).inputs)
+        return self.scaling.inputs(drive(joined(warmup, sequence)).inputs[len(warmup) :])
 
     @property
     def groups(self) -> Groups:
@@ -89,6 +94,8 @@ def model_bytes(model: FittedModel) -> bytes:
     tensors |= {"calibration": np.asarray(model.calibration, float)}
     if model.noise is not None:
         tensors |= {f"noise.{key}": getattr(model.noise, key) for key in ("weights", "dof", "edges")}
+    if model.static is not None:
+        tensors |= {f"static.{key}": getattr(model.static, key) for key in _STATIC}
     for number, models in enumerate(model.ensemble):
         for index, ssm in enumerate(models):
             tensors |= named_leaves(ssm, _prefix(number, index))
@@ -110,7 +117,7 @@ def parse_model(data: bytes, name: str) -> FittedModel:
     content, tensors = unpack(data, _KIND, name)
     options, inputs, outputs, units, dt, rounds = _schema(content, name)
     groups = output_groups(options, len(outputs))
-    drives = filter_names(inputs, options.filters)
+    drives = options.drive.names(inputs)
     statistics = [_vector(tensors, f"scaling.{key}", len(drives if "input" in key else outputs), name)
                   for key in _SCALING]  # fmt: skip
     shape = (len(groups), options.restarts)
@@ -127,12 +134,14 @@ def parse_model(data: bytes, name: str) -> FittedModel:
         )
     learned = options.noise == "student" and "noise.weights" in tensors
     noise = _noise(tensors, len(outputs), len(drives), name) if learned else None
+    static = _static(tensors, len(outputs), len(drives), options.static, name)
     known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING), *(_NOISE if learned else ())}
+    known |= set() if static is None else {f"static.{key}" for key in _STATIC}
     extra = sorted(key for key in tensors if key not in known and not key.startswith(("models.", "ensemble.")))
     if extra:
         raise ModelFileError(f"{name}: tensor {extra[0][:60]!r} is not part of a model.")
     return FittedModel(
-        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise
+        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise, static
     )
 
 
@@ -144,6 +153,22 @@ def _noise(tensors: dict[str, np.ndarray], outputs: int, drives: int, name: str)
     if not (np.isfinite(weights).all() and np.isfinite(edges).all() and (dof > 2).all()):
         raise ModelFileError(f"{name}: the noise must be finite and have more than 2 degrees of freedom.")
     return StudentNoise(np.asarray(weights, float), dof, np.asarray(edges, float))
+
+
+def _static(tensors: dict[str, np.ndarray], outputs: int, drives: int, most: int, name: str) -> StaticPart | None:
+    """The instantaneous component, where there is one; it has at most `most` inducing rows."""
+    if not most or "static.inducing" not in tensors:
+        return None
+    rows = len(tensors["static.inducing"]) if tensors["static.inducing"].ndim else 0
+    if not 0 < rows <= most:
+        raise ModelFileError(f"{name}: tensor static.inducing has {rows} rows; its settings ask for 1 to {most}.")
+    shapes = {"inducing": (rows, drives), "weights": (outputs, rows), "shares": (outputs,)}
+    shapes |= dict.fromkeys(("lengthscales", "slopes"), (outputs, drives))
+    part = StaticPart(*(np.asarray(_table(tensors, f"static.{key}", shapes[key], name), float) for key in _STATIC))
+    finite = all(np.isfinite(getattr(part, key)).all() for key in _STATIC)
+    if not (finite and (part.lengthscales > 0).all() and ((part.shares >= 0) & (part.shares <= 1)).all()):
+        raise ModelFileError(f"{name}: the static part must be finite, with positive lengthscales and shares in 0..1.")
+    return part
 
 
 def _check_sizes(options: Options, drives: int, tensors: dict[str, np.ndarray], name: str) -> None:

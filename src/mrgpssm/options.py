@@ -9,12 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mrgpssm.data import Drive
 from mrgpssm.errors import ConfigError
 from mrgpssm.model import PRESETS
 
 _COUNTS = ("latent_dim", "inducing", "samples", "windows", "window", "cycles", "steps", "restarts", "ensemble")
-MOST_FILTERS = 16
+MOST_STATIC = 20_000
+MOST_FILTERS = 16  # and as many delays
+MOST_DELAY = 100_000
 MOST, MOST_SEED = 2**31 - 1, 2**32 - 1  # counters have 32 bits; so have the seeds of JAX without 64-bit integers
+LISTS = ("resolutions", "filters", "delays")
 _SWITCHES = ("joint", "calibrate")
 _CHOICES = {
     "preset": tuple(PRESETS),
@@ -23,6 +27,19 @@ _CHOICES = {
     "order": ("fast-first", "given"),
     "noise": ("gaussian", "student"),
 }
+
+
+# What an argument of `MRGPSSM` that is not given means beside given resolutions: the paper's settings (supplement E.1).
+FIXED: dict[str, Any] = {
+    "resolutions": (30, 5, 1), "latent_dim": 2, "inducing": 50, "samples": 20, "windows": 20, "window": 50,
+    "buffer": 10, "cycles": 10, "steps": 300, "restarts": 1, "ensemble": 1, "filters": (), "delays": (), "static": 0,
+    "folds": 0, "noise": "gaussian",
+}  # fmt: skip
+
+
+def settled(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with the fixed value of each that is None."""
+    return {key: FIXED[key] if value is None and key in FIXED else value for key, value in given.items()}
 
 
 @dataclass(frozen=True)
@@ -52,20 +69,29 @@ class Options:
     seed: int
     folds: int
     noise: Literal["gaussian", "student"]
+    delays: tuple[int, ...]
+    static: int
+
+    @property
+    def drive(self) -> Drive:
+        """What the model sees of the inputs."""
+        return Drive(self.filters, self.delays)
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values."""
-        return dataclasses.asdict(self) | {"resolutions": list(self.resolutions), "filters": list(self.filters)}
+        return dataclasses.asdict(self) | {key: list(getattr(self, key)) for key in LISTS}
 
 
 def check_options(given: Mapping[str, Any]) -> Options:
     """Refuse arguments that cannot work, before any data is touched."""
-    resolutions, filters = _resolutions(given["resolutions"]), _filters(given["filters"])
+    given = settled(given)
+    lists = {key: check(given[key]) for key, check in zip(LISTS, (_resolutions, _filters, _delays), strict=True)}
     for name in _COUNTS:
         _check_count(name, given[name], 1)
     _check_count("buffer", given["buffer"], 0)
     _check_count("seed", given["seed"], 0, MOST_SEED)
     _check_count("folds", given["folds"], 0)
+    _check_count("static", given["static"], 0, MOST_STATIC)
     rate, anneal = given["learning_rate"], given["anneal"]
     if not is_positive(rate):
         raise ConfigError(f"learning_rate must be a positive number; got {rate!r:.80}.")
@@ -86,11 +112,11 @@ def check_options(given: Mapping[str, Any]) -> Options:
             f"ensemble is how many of the restarts are kept, at most restarts = {given['restarts']}; "
             f"got {given['ensemble']}."
         )
-    checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, "buffer", "seed", "folds")}
+    checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, "buffer", "seed", "folds", "static")}
     checked |= {name: given[name] for name in _CHOICES}
     checked |= {"learning_rate": float(rate), "anneal": float(anneal)}
     checked |= {name: bool(given[name]) for name in _SWITCHES}
-    return Options(resolutions=resolutions, filters=filters, **checked)
+    return Options(**lists, **checked)
 
 
 def _resolutions(given: Any) -> tuple[int, ...]:
@@ -122,6 +148,19 @@ def _filters(given: Any) -> tuple[float, ...]:
     return tuple(float(tau) for tau in filters)
 
 
+def _delays(given: Any) -> tuple[int, ...]:
+    if isinstance(given, (str, numbers.Number)) or not isinstance(given, Iterable):
+        raise ConfigError(f"delays must be a sequence of whole numbers of steps such as (5, 20); got {given!r:.80}.")
+    delays = tuple(given)
+    for d in delays:
+        if not is_count(d):
+            raise ConfigError(f"Each delay is a whole number of steps, at least 1; got {d!r:.80}.")
+        _check_count("delays", d, 1, MOST_DELAY)
+    if len(delays) > MOST_FILTERS or len(set(delays)) < len(delays):
+        raise ConfigError(f"delays must be at most {MOST_FILTERS} different numbers of steps.")
+    return tuple(int(d) for d in delays)
+
+
 def _check_count(name: str, value: Any, least: int, most: int = MOST) -> None:
     if not is_count(value, least):
         raise ConfigError(f"{name} must be a whole number, at least {least}; got {value!r:.80}.")
@@ -130,7 +169,9 @@ def _check_count(name: str, value: Any, least: int, most: int = MOST) -> None:
 
 
 def check_calibration(options: Options, validated: bool) -> None:
-    """Refuse noise that there will be nothing to learn from."""
+    """Refuse what there will be nothing to learn from."""
+    if options.static and not validated and not options.folds:
+        raise ConfigError("static is weighed on unseen data; give validation sequences, or folds=4.")
     if options.noise == "student" and not validated and not options.folds:
         raise ConfigError('noise="student" is learned from unseen data; give validation sequences, or folds=4.')
 

@@ -128,7 +128,8 @@ def scores_of(pairs: SequenceOf[Judged], samples: int, seed: int) -> pd.DataFram
 
 def component_names(model: FittedModel) -> list[str]:
     """What forecasts call the components."""
-    return [f"component_{i + 1}_R{r}" for i, r in enumerate(model.options.resolutions)]
+    names = [f"component_{i + 1}_R{r}" for i, r in enumerate(model.options.resolutions)]
+    return names if model.static is None else [*names, "static"]
 
 
 def _score_terms(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> list[dict[str, np.ndarray]]:
@@ -149,6 +150,14 @@ def _score_terms(model: FittedModel, sequences: list[Sequence], samples: int, se
         for level, values in zip(LEVELS, np.quantile(piece.noisy, LEVELS, axis=0), strict=True):
             terms[f"q{level:g}"][at] = offset + sd * values
     return [t | {"measured": np.asarray(s.outputs)} for t, s in zip(tables, sequences, strict=True)]
+
+
+def free_means(model: FittedModel, sequences: list[Sequence]) -> list[np.ndarray]:
+    """The mean of a free run over every sequence, (T, D_y), scaled."""
+    means = [np.empty((len(s), len(model.output_names))) for s in sequences]
+    for piece in _pieces(model, sequences, None, _CALIBRATION_SAMPLES, 0, 1):
+        means[piece.sequence][np.ix_(piece.rows, piece.columns)] = piece.outputs.mean(0)
+    return means
 
 
 def learned_noise(pairs: SequenceOf[Judged]) -> StudentNoise:
@@ -195,6 +204,8 @@ def _pieces(
 ) -> Iterator[Piece]:
     """Free runs of all models over all sequences at once, handed out by sequence and group of outputs."""
     inputs = [model.drive(sequence, warmup) for sequence in sequences]
+    before = None if warmup is None else model.drive(warmup)[-1]
+    still = [None if model.static is None else model.static.course(u, before) for u in inputs]
     clocks = [sequence.clock() for sequence in sequences]
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
@@ -213,7 +224,20 @@ def _pieces(
                 rows = draws.rows[draws.rows < len(sequences[k])]
                 if len(rows):
                     parts = [np.concatenate(part[g::groups, k, :, : len(rows)])[:samples] for part in draws.parts]
+                    parts = _mixed(model, g, parts, still[k], rows)
                     yield _piece(model, k, g, rows, parts, noise_sds[:, None, g], inputs[k][rows], rngs[g][k])
+
+
+def _mixed(
+    model: FittedModel, group: int, parts: list[np.ndarray], still: np.ndarray | None, rows: np.ndarray
+) -> list[np.ndarray]:
+    """All that adds up to the outputs: (1 - s) times every component, and s times the static part."""
+    if model.static is None or still is None:
+        return parts
+    columns, dtype = np.array(model.groups[group]), parts[0].dtype
+    rest = (1 - model.static.shares[columns]).astype(dtype)
+    added = np.broadcast_to(still[np.ix_(rows, columns)].astype(dtype), parts[0].shape)
+    return [*(rest * part for part in parts), added]
 
 
 def _piece(

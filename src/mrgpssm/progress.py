@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 
 import numpy as np
@@ -34,6 +34,12 @@ def told(*listeners: Callable[[Report], None]) -> Callable[[Report], None]:
             listener(report)
 
     return tell
+
+
+def announce(reasons: Iterable[str]) -> None:
+    """What was chosen from the data, a line each."""
+    for reason in reasons:
+        print(f"chosen: {reason}", file=sys.stderr, flush=True)
 
 
 def _silent(report: Report) -> None:

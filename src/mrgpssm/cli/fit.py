@@ -26,9 +26,15 @@ def fit(
     gaps: Annotated[Text, typer.Option(help="split, irregular or refuse: what a gap in time does.")] = None,
     run_dir: Annotated[Text, typer.Option(help="Folder of the run.")] = None,
     checkpoint_seconds: Annotated[Number, typer.Option(help="Seconds between checkpoints.")] = None,
-    resolutions: Annotated[Text, typer.Option(help="Such as 30,5,1: samples per step of every component.")] = None,
+    resolutions: Annotated[
+        Text, typer.Option(help="Such as 30,5,1: samples per step of every component; left out, chosen from the data.")
+    ] = None,
     filters: Annotated[
         Text, typer.Option(help="Such as 10,60,300: time constants, in rows, of averages of the inputs.")
+    ] = None,
+    delays: Annotated[Text, typer.Option(help="Such as 5: rows by which copies of the inputs are delayed.")] = None,
+    static: Annotated[
+        Whole, typer.Option(help="Rows of an instantaneous component, weighed on unseen data; 0 is none.")
     ] = None,
     latent_dim: Annotated[Whole, typer.Option(help="Latent dimensions of a component.")] = None,
     inducing: Annotated[Whole, typer.Option(help="Inducing points.")] = None,
@@ -64,6 +70,7 @@ def fit(
         "run": {"directory": run_dir, "checkpoint_seconds": checkpoint_seconds},
         "model": {"resolutions": _numbers(resolutions, int, "--resolutions takes whole numbers", "30,5,1"),
                   "filters": _numbers(filters, float, "--filters takes numbers", "10,60,300"),
+                  "delays": _numbers(delays, int, "--delays takes whole numbers", "5,20"), "static": static,
                   "latent_dim": latent_dim, "inducing": inducing, "samples": samples, "windows": windows,
                   "window": window, "buffer": buffer, "cycles": cycles, "steps": steps,
                   "learning_rate": learning_rate, "anneal": anneal, "restarts": restarts,
@@ -107,7 +114,7 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
 
     run = RunDirectory(Path(config.run.directory))
     model, training, validation = _prepare(config)
-    options, *_ = model.check(training)
+    options, *_ = model.check(training, bool(validation))
     check_calibration(options, bool(validation))
     if fresh:
         write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())

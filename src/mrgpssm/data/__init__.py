@@ -1,13 +1,15 @@
 """Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
 
 from mrgpssm.data.collect import as_list, check_alike, check_lengths, match
-from mrgpssm.data.filters import filter_names, joined, with_filters
+from mrgpssm.data.drive import Drive, joined
+from mrgpssm.data.folds import masks, trained_on, unseen, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.data.series import Series, flatten
 from mrgpssm.data.windows import draw_windows, window_counts
 
 __all__ = [
+    "Drive",
     "Scaling",
     "Sequence",
     "Series",
@@ -15,10 +17,12 @@ __all__ = [
     "check_alike",
     "check_lengths",
     "draw_windows",
-    "filter_names",
     "flatten",
     "joined",
+    "masks",
     "match",
+    "trained_on",
+    "unseen",
     "window_counts",
-    "with_filters",
+    "with_copies",
 ]

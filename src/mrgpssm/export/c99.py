@@ -12,20 +12,51 @@ from mrgpssm.runtime import RuntimeModel
 from mrgpssm.runtime.mean import MeanModel, mean_model
 
 _LINE = 6  # numbers
-_AVERAGES = Template("    double average[$filters][$inputs]; /* of the inputs, exponential */\n    int begun;\n")
-_AVERAGE = Template("""    double filtered[$drives];
+_AVERAGES = Template("    double average[$filters][$inputs]; /* of the inputs, exponential */\n")
+_PAST = Template("    double past[$longest][$inputs]; /* the last inputs, around a ring */\n    int now;\n")
+_STILL = Template("    double still[$outputs]; /* the static part, for the next step */\n")
+_BEGUN = "    int begun;\n"
+_AVERAGE = Template("""        for (k = 0; k < $filters; k++) {
+            double *s = &state->average[k][i];
+            *s = state->begun ? *s + gain[k] * (u[i] - *s) : u[i];
+            drive[$inputs * (k + 1) + i] = *s;
+        }
+""")
+_DELAY = Template("""        for (k = 0; k < (state->begun ? 0 : $longest); k++)
+            state->past[k][i] = u[i];
+        for (k = 0; k < $delays; k++)
+            drive[$inputs * ($filters + 1 + k) + i] = state->past[(state->now + $longest - delay[k]) % $longest][i];
+        state->past[state->now][i] = u[i];
+""")
+_DRIVE = Template("""    double drive[$drives];
     int k;
 
     for (i = 0; i < $inputs; i++) {
-        filtered[i] = u[i];
-        for (k = 0; k < $filters; k++) {
-            double *s = &state->average[k][i];
-            *s = state->begun ? *s + gain[k] * (u[i] - *s) : u[i];
-            filtered[$inputs * (k + 1) + i] = *s;
+        drive[i] = u[i];
+$each    }
+$after""")
+_STATIC = Template("""    for (d = 0; d < $outputs; d++) {
+        double mean = 0.0;
+        for (i = 0; i < $drives; i++)
+            mean += slope[d][i] * scaled[i];
+        for (m = 0; m < $rows; m++) {
+            double apart = 0.0, gap;
+            for (i = 0; i < $drives; i++) {
+                gap = (scaled[i] - row[m][i]) / scale[d][i];
+                apart += gap * gap;
+            }
+            mean += weight[d][m] * exp(-sqrt(apart));
         }
-    }
-    state->begun = 1;
+$hand    }
 """)
+_BEFORE = Template("""    if (state->begun)
+        for (i = 0; i < $outputs; i++)
+            y[i] += output_sd[i] * state->still[i];
+""")
+_FIRST = """        if (!state->begun)
+            y[d] += output_sd[d] * share[d] * mean;
+        state->still[d] = share[d] * mean;
+"""
 
 
 def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
@@ -34,7 +65,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         raise ConfigError(f"--name must be letters, digits and _, a letter first, as in a C name; got {name!r}.")
     mean = mean_model(model)
     components, latent, inducing = mean.alpha.shape
-    sizes = {"inputs": len(model.input_names), "filters": len(model.filters), "drives": len(model.input_mean)}
+    more = bool(model.filters or model.delays)
     return Template(files("mrgpssm.export").joinpath("mean_model.c.in").read_text(encoding="utf-8")).substitute(
         version=version("mrgpssm"),
         name=name,
@@ -43,10 +74,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         dt=f"{model.dt:g}",
         n_inputs=len(model.input_names),
         drives=len(model.input_mean),
-        filtered="filtered" if model.filters else "u",
-        averages=_AVERAGES.substitute(sizes) if model.filters else "",
-        begin="    state->begun = 0;\n" if model.filters else "",
-        average=_AVERAGE.substitute(sizes) if model.filters else "",
+        driven="drive" if more else "u",
         n_outputs=len(model.output_names),
         components=components,
         latent=latent,
@@ -54,7 +82,32 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         width=mean.column.shape[1],
         rounds=model.rounds,
         tables=_tables(model, mean),
+        **_memory(model),
     )
+
+
+def _memory(model: RuntimeModel) -> dict[str, str]:
+    """The pieces of the file that remember past inputs and make the drive and the static part of them."""
+    sizes = {
+        "inputs": len(model.input_names), "outputs": len(model.output_names), "drives": len(model.input_mean),
+        "filters": len(model.filters), "delays": len(model.delays), "longest": max(model.delays, default=0),
+        "rows": 0 if model.static is None else len(model.static.inducing),
+    }  # fmt: skip
+    fields = [(_AVERAGES, model.filters), (_PAST, model.delays), (_STILL, model.static is not None)]
+    state = "".join(part.substitute(sizes) for part, wanted in fields if wanted)
+    sources = [(_AVERAGE, model.filters), (_DELAY, model.delays)]
+    each = "".join(part.substitute(sizes) for part, wanted in sources if wanted)
+    turn = f"    state->now = (state->now + 1) % {sizes['longest']};\n" if model.delays else ""
+    zero = "    state->begun = 0;\n" if state else ""
+    return {
+        "state": state + (_BEGUN if state else ""),
+        "begin": zero + ("    state->now = 0;\n" if model.delays else ""),
+        "drive": _DRIVE.substitute(sizes, each=each, after=turn) if each else "",
+        "rest": "" if model.static is None else "(1.0 - share[column[c][i]]) * ",
+        "before": "" if model.static is None else _BEFORE.substitute(sizes),
+        "static": "" if model.static is None else _STATIC.substitute(sizes, hand=_FIRST),
+        "end": "    state->begun = 1;\n" if state else "",
+    }
 
 
 def _tables(model: RuntimeModel, mean: MeanModel) -> str:
@@ -63,7 +116,13 @@ def _tables(model: RuntimeModel, mean: MeanModel) -> str:
     tables |= {"relevance": mean.relevance, "Z": mean.inducing, "alpha": mean.alpha}
     if model.filters:
         tables |= {"gain": -np.expm1(-1 / np.array(model.filters))}
-    return "\n".join([_table("int", "column", mean.column), *(_table("double", k, v) for k, v in tables.items())])
+    if model.static is not None:
+        part = model.static
+        tables |= {"row": part.inducing, "weight": part.weights, "scale": part.lengthscales, "slope": part.slopes}
+        tables |= {"share": part.shares}
+    whole = {"column": mean.column} | ({"delay": np.array(model.delays)} if model.delays else {})
+    lines = [_table(kind, k, v) for kind, some in (("int", whole), ("double", tables)) for k, v in some.items()]
+    return "\n".join(lines)
 
 
 def _table(kind: str, name: str, values: np.ndarray) -> str:

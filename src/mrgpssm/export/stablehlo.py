@@ -18,8 +18,11 @@ def stablehlo(model: RuntimeModel) -> bytes:
     Inputs and outputs are in the data's units; row i of the outputs is that before input i acts. `states` of the first
     call are those that `first_states` gives; a later call goes on with what the one before returned.
     """
-    if model.filters:
-        raise ConfigError("A StableHLO file does not hold averages of inputs; use --format c, or fit without filters.")
+    if model.filters or model.delays or model.static is not None:
+        raise ConfigError(
+            "A StableHLO file holds neither averages or delays of inputs nor a static part; use --format c, or fit "
+            "without filters, delays and static."
+        )
     dtype = jnp.dtype(model.precision)
     with floating_point(model.precision):
         (rows,) = export.symbolic_shape("T")

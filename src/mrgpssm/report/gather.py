@@ -9,7 +9,7 @@ import numpy as np
 
 from mrgpssm.config import RunConfig, make_config, read_config
 from mrgpssm.data import Sequence as Series
-from mrgpssm.data import match, with_filters
+from mrgpssm.data import match
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator import load
@@ -88,7 +88,7 @@ def assemble(
         dt=model.dt,
         options=model.options.to_json(),
         recordings=tuple(recordings),
-        learned=learned(model, np.concatenate([with_filters(s, model.options.filters).inputs for s in test])),
+        learned=learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
         training=None if training is None else _shown(training),
         **about,
     )

@@ -8,8 +8,10 @@ import numpy as np
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.noise.law import StudentNoise
 from mrgpssm.runtime.arrays import Arrays
+from mrgpssm.runtime.drive import Memory, driven
 from mrgpssm.runtime.run import LEVELS, Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
+from mrgpssm.static.law import StaticPart
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class RuntimeModel:
     units: dict[str, str]
     dt: float
     filters: tuple[float, ...]
+    delays: tuple[int, ...]
     resolutions: tuple[int, ...]
     precision: str
     groups: tuple[tuple[int, ...], ...]
@@ -45,6 +48,7 @@ class RuntimeModel:
     output_sd: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None
+    static: StaticPart | None
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
 
@@ -54,21 +58,13 @@ class RuntimeModel:
         return 1.0 / np.array(self.resolutions, float)
 
     def scaled(self, inputs: np.ndarray) -> np.ndarray:
-        """What the model is driven by, in units of training deviations: checked inputs (T, D_u) and their averages."""
+        """What checked inputs (T, D_u) drive the model by, in units of training deviations."""
         return self.driven(self.checked(inputs))[0]
 
-    def driven(self, inputs: np.ndarray, averages: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Scaled inputs and averages, and where the averages (filters, D_u) stand after the last row.
-
-        s_t = s_{t-1} + (1 - exp(-1/τ)) (u_t - s_{t-1}); without `averages`, they start at the first input.
-        """
-        gains = -np.expm1(-1 / np.array(self.filters, float).reshape(-1, 1))
-        state = np.repeat(inputs[:1], len(gains), axis=0) if averages is None else averages
-        passed = np.empty((len(inputs), *state.shape))
-        for row, u in enumerate(inputs if len(gains) else ()):
-            passed[row] = state = state + gains * (u - state)
-        drives = np.concatenate([inputs, passed.reshape(len(inputs), -1)], axis=1)
-        return (drives - self.input_mean) / self.input_sd, state
+    def driven(self, inputs: np.ndarray, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
+        """The same after earlier rows, and what is remembered after the last one."""
+        drives, memory = driven(inputs, self.filters, self.delays, memory)
+        return (drives - self.input_mean) / self.input_sd, memory
 
     def checked(self, inputs: np.ndarray) -> np.ndarray:
         """Inputs (T, D_u) as numbers."""

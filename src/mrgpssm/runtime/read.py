@@ -10,10 +10,11 @@ from mrgpssm.errors import ModelFileError
 from mrgpssm.noise.law import StudentNoise, feature_count
 from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays, positive
 from mrgpssm.runtime.model import Initial, RuntimeModel
+from mrgpssm.static.law import StaticPart
 from mrgpssm.storage.tensors import read_bytes, unpack
 
-FORMAT_VERSION = 3
-_KIND, _HEAD, _HIDDEN, _FILTERS = "mrgpssm-model", 20, 32, 16
+FORMAT_VERSION = 4
+_KIND, _HEAD, _HIDDEN, _FILTERS, _DELAY = "mrgpssm-model", 20, 32, 16, 100_000
 _COUNTS = ("latent_dim", "inducing", "window", "restarts")
 _CHOICES = {"preset": PRESETS, "precision": JITTER, "window_start": ("cache", "initial", "recognition")}
 
@@ -32,7 +33,8 @@ def parse(data: bytes, name: str) -> RuntimeModel:
     inputs, outputs = (_names(content.get(key), key, name) for key in ("inputs", "outputs"))
     groups = (tuple(range(len(outputs))),) if options["joint"] else tuple((i,) for i in range(len(outputs)))
     rounds, head, filters = content.get("ensemble", 1), _head(options), _filters(options, name)
-    drives = len(inputs) * (1 + len(filters))
+    delays = _delays(options, name)
+    drives = len(inputs) * (1 + len(filters) + len(delays))
     if rounds * len(groups) * len(options["resolutions"]) > len(tensors):
         raise ModelFileError(f"{name}: its settings ask for more models than there are tensors.")
     prefixes = [f"models.{g}" if n == 0 else f"ensemble.{n}.{g}" for n in range(rounds) for g in range(len(groups))]
@@ -56,6 +58,7 @@ def parse(data: bytes, name: str) -> RuntimeModel:
         units=dict(content["units"]),
         dt=float(content["dt"]),
         filters=filters,
+        delays=delays,
         resolutions=tuple(options["resolutions"]),
         precision=options["precision"],
         groups=groups,
@@ -64,6 +67,7 @@ def parse(data: bytes, name: str) -> RuntimeModel:
         **scaling,
         calibration=calibration,
         noise=_noise(tensors, options, len(outputs), drives, name),
+        static=_static(tensors, options, len(outputs), drives, name),
         arrays=make_arrays(found, noise, options["preset"], options["precision"]),
         initials=tuple(tuple(_initial(c, head > 0) for c in model) for model in found),
     )
@@ -112,6 +116,32 @@ def _filters(options: dict[str, Any], name: str) -> tuple[float, ...]:
     if not isinstance(filters, list) or len(filters) > _FILTERS or not all(map(_is_positive, filters)):
         raise ModelFileError(f"{name}: filters must be a list of at most {_FILTERS} positive numbers.")
     return tuple(float(tau) for tau in filters)
+
+
+def _delays(options: dict[str, Any], name: str) -> tuple[int, ...]:
+    """Delays of the copied inputs, in steps; formats before 4 have none."""
+    delays = options.get("delays", [])
+    whole = isinstance(delays, list) and all(_is_count(d) and d <= _DELAY for d in delays)
+    if not whole or len(delays) > _FILTERS:
+        raise ModelFileError(f"{name}: delays must be a list of at most {_FILTERS} whole numbers from 1 to {_DELAY}.")
+    return tuple(delays)
+
+
+def _static(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int, name: str) -> StaticPart | None:
+    """The instantaneous component, where there is one."""
+    if not options.get("static") or "static.inducing" not in tensors:
+        return None
+    rows = len(tensors["static.inducing"]) if tensors["static.inducing"].ndim else 0
+    part = StaticPart(
+        _take(tensors, "static.inducing", (rows, drives), name),
+        _take(tensors, "static.weights", (outputs, rows), name),
+        _take(tensors, "static.lengthscales", (outputs, drives), name),
+        _take(tensors, "static.slopes", (outputs, drives), name),
+        _take(tensors, "static.shares", (outputs,), name),
+    )
+    if not rows or not (part.lengthscales > 0).all() or not ((part.shares >= 0) & (part.shares <= 1)).all():
+        raise ModelFileError(f"{name}: the static part needs rows, positive lengthscales and shares in 0..1.")
+    return part
 
 
 def _head(options: dict[str, Any]) -> int:

@@ -138,8 +138,10 @@ def mean_run(model: "RuntimeModel", scaled: np.ndarray) -> np.ndarray:
     for row, u in enumerate(scaled):
         outputs[row] = emitted(model, x)[..., 0]
         x = walker.mean_step(x, u)
-    joined = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)
-    return model.output_mean + model.output_sd * joined
+    mean = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)
+    if model.static is not None:
+        mean = (1 - model.static.shares) * mean + model.static.course(scaled)
+    return model.output_mean + model.output_sd * mean
 
 
 def sample_run(
@@ -150,12 +152,13 @@ def sample_run(
     mean, std, quantiles = np.empty(shape), np.empty(shape), {q: np.empty(shape) for q in levels}
     paths = np.empty((samples, *shape)) if keep else None
     rngs = [np.random.default_rng([seed, g]) for g in range(len(model.groups))]
+    still = None if model.static is None else model.static.course(scaled)
     for rows, chunk in _chunks(model, scaled, samples, seed):
         for g, columns in enumerate(model.groups):
             which = np.array(columns)
             at = np.ix_(rows, which)
             scale, offset = model.output_sd[which], model.output_mean[which]
-            outputs, noise_sd = calibrated(model, g, chunk[g])
+            outputs, noise_sd = calibrated(model, g, mixed(model, g, chunk[g], still if still is None else still[rows]))
             spread, noisy = _measured(model, which, outputs, noise_sd, scaled[rows], rngs[g])
             mean[at] = offset + scale * outputs.mean(0)
             std[at] = scale * spread
@@ -181,6 +184,14 @@ def _measured(
     mean = outputs.mean(axis=0)
     scale = model.noise.scale(mean, std, drive, columns)
     return model.noise.deviation(scale, columns), mean + model.noise.draws(scale, columns, len(outputs), rng)
+
+
+def mixed(model: "RuntimeModel", group: int, outputs: np.ndarray, still: np.ndarray | None) -> np.ndarray:
+    """Samples (S, C, D_g) of the components as (1 - s) x + s m, s m (C, D_y) being the static part."""
+    if model.static is None or still is None:
+        return outputs
+    columns = list(model.groups[group])
+    return (1 - model.static.shares[columns]) * outputs + still[:, columns]
 
 
 def calibrated(model: "RuntimeModel", group: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

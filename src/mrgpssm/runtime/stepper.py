@@ -9,7 +9,8 @@ s, P its variance over the samples, c the covariance of states and p, and R the 
 
 Mean and covariance of the samples become exactly those of the Kalman update with the samples' own covariance; where
 the model is linear and Gaussian the filter tends to the Kalman filter as samples grow. Calibration multiplies
-deviations and noise alike, which leaves K as it is: it enters the reported bands alone. A learned law of measurements
+deviations and noise alike, which leaves K as it is: it enters the reported bands alone. A static part has no state to
+correct: every model of the ensemble is corrected as if it were alone. A learned law of measurements
 (`noise="student"`) is not used here, since it needs the input that acts from now on: the noise counts as Gaussian.
 """
 
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mrgpssm.errors import DataError
-from mrgpssm.runtime.run import Randomness, begin, calibrated, emitted, joined
+from mrgpssm.runtime.drive import Memory
+from mrgpssm.runtime.run import Randomness, begin, calibrated, emitted, joined, mixed
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
@@ -39,12 +41,13 @@ class Estimate:
 class StepperState:
     """All that moves: the samples' states, (models, components, latent dimensions, samples), and the rows so far.
 
-    `averages` (filters, inputs) are those of the inputs; there are none before the first row.
+    `memory` is of past inputs, and `drive` what they drove the last step by; there is none before the first row.
     """
 
     states: np.ndarray
     row: int
-    averages: np.ndarray | None = None
+    memory: Memory | None = None
+    drive: np.ndarray | None = None
 
 
 class Stepper:
@@ -56,44 +59,58 @@ class Stepper:
         average = np.zeros((1, len(model.input_mean)))  # all that a recognition network can be shown before row 0
         self._states, self._walker = begin(model, average, self._randomness)
         self._row, self._drawn, self._noise = 0, 0, np.empty((0,))
-        self._averages: np.ndarray | None = None
+        self._memory: Memory | None = None
+        self._drive: np.ndarray | None = None
 
     @property
     def state(self) -> StepperState:
         """Where it stands; assign an earlier one to go back there."""
-        return StepperState(self._states.copy(), self._row, self._averages)
+        return StepperState(self._states.copy(), self._row, self._memory, self._drive)
 
     @state.setter
     def state(self, state: StepperState) -> None:
         if state.states.shape != self._states.shape:
             raise DataError(f"The state has shape {state.states.shape}; this stepper's is {self._states.shape}.")
-        self._states, self._row, self._averages = state.states.copy(), int(state.row), state.averages
+        self._states, self._row = state.states.copy(), int(state.row)
+        self._memory, self._drive = state.memory, state.drive
 
     def update(self, u: np.ndarray, y: np.ndarray | None = None) -> Estimate:
         """Correct by what is measured now (NaN where nothing is), estimate the outputs now, then step under input u."""
         inputs = self.model.checked(np.reshape(np.asarray(u, float), (1, -1)))
         if y is not None:
             self._correct(self._measured(y))
+        drives, self._memory = self.model.driven(inputs, self._memory)
+        if self._drive is None:
+            self._drive = drives[0]  # before the first row all inputs are those of the first
         now = self.estimate()
-        drives, self._averages = self.model.driven(inputs, self._averages)
         self._advance(drives[0])
         return now
 
     def estimate(self) -> Estimate:
         """The outputs at the time that the state stands at."""
-        whole = self._summary(emitted(self.model, self._states)[None])
+        whole = self._summary(emitted(self.model, self._states)[None], self._still(None))
         return Estimate(whole.mean[0], whole.std[0])
 
     def forecast(self, inputs: np.ndarray) -> Estimate:
         """Run freely over inputs (T, D_u) from here, without moving: (T, D_y) outputs before each input acts."""
         start = self.state
-        scaled, _ = self.model.driven(self.model.checked(inputs), self._averages)
+        scaled, _ = self.model.driven(self.model.checked(inputs), self._memory)
+        still = self._still(scaled)
         outputs = np.empty((len(scaled), *emitted(self.model, self._states).shape))
         for row, u in enumerate(scaled):
             outputs[row] = emitted(self.model, self._states)
             self._advance(u)
         self.state = start
-        return self._summary(outputs)
+        return self._summary(outputs, still)
+
+    def _still(self, ahead: np.ndarray | None) -> np.ndarray | None:
+        """The static part now (1, D_y), or over what drives the steps from here on."""
+        if self.model.static is None:
+            return None
+        before = np.zeros(len(self.model.input_mean)) if self._drive is None else self._drive
+        if ahead is None:
+            return self.model.static.course(before[None])
+        return self.model.static.course(ahead, self._drive)
 
     def _advance(self, inputs: np.ndarray) -> None:
         at = self._row - self._drawn
@@ -101,6 +118,7 @@ class Stepper:
             self._drawn, at = self._row, 0
             self._noise = self._randomness.process(self._row, _AHEAD)
         self._states = self._walker.step(self._states, inputs, self._noise[at])
+        self._drive = inputs
         self._row += 1
 
     def _measured(self, y: np.ndarray) -> np.ndarray:
@@ -118,13 +136,13 @@ class Stepper:
             if not np.isnan(measured[:, output]).all():
                 self._states = correct(self._states, output, measured[:, output], variance[:, output])
 
-    def _summary(self, outputs: np.ndarray) -> Estimate:
-        """From (T, N, D_g, S) samples to mean and deviation, (T, D_y)."""
+    def _summary(self, outputs: np.ndarray, still: np.ndarray | None) -> Estimate:
+        """From (T, N, D_g, S) samples of the components, and the static part, to mean and deviation, (T, D_y)."""
         model, shape = self.model, (len(outputs), len(self.model.output_names))
         mean, std = np.empty(shape), np.empty(shape)
         for g, samples in enumerate(joined(model, outputs, self.samples)):
             which = list(model.groups[g])
-            values, noise_sd = calibrated(model, g, samples)
+            values, noise_sd = calibrated(model, g, mixed(model, g, samples, still))
             mean[:, which] = values.mean(0)
             std[:, which] = np.sqrt(values.var(0) + np.mean(noise_sd**2, axis=0))
         return Estimate(model.output_mean + model.output_sd * mean, model.output_sd * std)

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.data import Scaling, Sequence, check_alike, check_lengths, flatten, with_filters
+from mrgpssm.choosing import best_restarts
+from mrgpssm.data import Scaling, Sequence, check_alike, check_lengths, flatten
 from mrgpssm.errors import FitError
-from mrgpssm.estimator import best_restarts
 from mrgpssm.experiments.record import write_record
 from mrgpssm.members import make_members, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
@@ -55,7 +55,7 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     check_alike(everything)
     for half in halves:
         check_lengths(half, options.resolutions, options.buffer + options.window)
-    driven = [with_filters(s, options.filters) for s in everything]
+    driven = [options.drive(s) for s in everything]
     scalings = {name: Scaling.fit([driven[i] for i in at]) for name, at in zip(names, places, strict=True)}
     base = scalings[names[0]]  # not that of the first run: how runs are packed must not matter
     with floating_point(options.precision):
@@ -91,7 +91,7 @@ def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int]
     task, ssm = fresh
     column = everything[0].output_names.index(run.output)
     members, dtype = run.options.restarts, task.input_shift.dtype
-    if run.options.filters:
+    if run.options.drive:
         seen = np.concatenate([scaling.inputs(everything[i].inputs) for i in train])
         ssm = start_on_data(ssm, jnp.asarray(seen, dtype), task.key)
 

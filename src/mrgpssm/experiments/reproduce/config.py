@@ -10,13 +10,13 @@ from typing import Any
 
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator import MRGPSSM
-from mrgpssm.options import Options, check_options
+from mrgpssm.options import Options, check_options, settled
 
 EXPERIMENTS = ("semi-synthetic", "batch-vs-resolution", "engine", "grid", "sensitivity", "complexity")
 SCALES = ("smoke", "paper")
 DEFAULTS = {
-    name: list(p.default) if isinstance(p.default, tuple) else p.default
-    for name, p in inspect.signature(MRGPSSM).parameters.items()
+    name: list(value) if isinstance(value, tuple) else value
+    for name, value in settled({n: p.default for n, p in inspect.signature(MRGPSSM).parameters.items()}).items()
 }
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.data import Scaling, check_alike, check_lengths, flatten, with_filters
+from mrgpssm.data import Scaling, check_alike, check_lengths, flatten
 from mrgpssm.errors import ConfigError
 from mrgpssm.experiments.reproduce.problems import Problem
 from mrgpssm.members import make_members, start_on_data, training_settings
@@ -47,7 +47,7 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
     """
     if options.joint or options.folds:
         raise ConfigError("A fleet over folds has one model per output and folds of its own; use joint=False, folds=0.")
-    sequences = [with_filters(s, options.filters) for s in problem.sequences]
+    sequences = [options.drive(s) for s in problem.sequences]
     check_alike(sequences)
     base = Scaling.fit(sequences)
     series = flatten(sequences, base, jnp.dtype(options.precision))
@@ -58,7 +58,7 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
         check_lengths(training, options.resolutions, options.buffer + options.window)
         scaling = Scaling.fit(training)
         task, ssm = make_members(replace(options, seed=options.seed + index), *shape)
-        if options.filters:
+        if options.drive:
             rows = np.concatenate([scaling.inputs(s.inputs) for s in training])
             ssm = start_on_data(ssm, jnp.asarray(rows, jnp.dtype(options.precision)), task.key)
         tasks.append(_in_fold(task, fold.train, scaling, base))

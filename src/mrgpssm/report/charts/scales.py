@@ -54,7 +54,7 @@ def spectra(evidence: Evidence) -> Section:
         curves = {label: _curve(values, evidence.dt, rows) for label, values in series.items()}
         marks: list[Mark] = [Line("measured", *curves["measured"], "measured", 1.6),
                              Line("error", *curves["error"], "residual", 1.6)]  # fmt: skip
-        if len(evidence.resolutions) > 1:
+        if len(evidence.recordings[0].run.components) > 1:
             for index, part in enumerate(evidence.recordings[0].run.components):
                 values = [r.run.components[part][:, k] for r in evidence.recordings]
                 label = component_label(evidence, index)

@@ -90,7 +90,8 @@ def worst(evidence: Evidence) -> Section:
 def components(evidence: Evidence) -> Section:
     """What each component contributes."""
     key, title = "components", "Slow and fast parts"
-    if len(evidence.resolutions) == 1:
+    parts = list(evidence.recordings[0].run.components)
+    if len(parts) == 1:
         why = "The model has one component, so there is nothing to take apart."
         return Section(key, title, "", missing=why)
     time, breaks = timeline(evidence)
@@ -98,8 +99,8 @@ def components(evidence: Evidence) -> Section:
     for k, name in enumerate(evidence.output_names):
         offset = float(evidence.recordings[0].run.offset[k])
         measured = np.concatenate([r.measured[:, k] for r in evidence.recordings]) - offset
-        parts = list(evidence.recordings[0].run.components)
-        for index in np.argsort(evidence.resolutions, kind="stable")[::-1]:  # slow ones first
+        slow_first = np.argsort(evidence.resolutions, kind="stable")[::-1]
+        for index in (*slow_first, *range(len(slow_first), len(parts))):
             values = np.concatenate([r.run.components[parts[index]][:, k] for r in evidence.recordings])
             note = f"{component_label(evidence, index)}, standard deviation {np.std(values):.3g}"
             marks = (Line("measured", time, measured, "faint", 1.2),
@@ -109,14 +110,16 @@ def components(evidence: Evidence) -> Section:
                       alt=f"Contribution of one component to {name} over time: {note}.", breaks=breaks)
             )  # fmt: skip
     lead = (
-        "Mean contribution of each component, slow ones first; together with the mean of the training data they add up "
-        "to the simulation."
+        "Mean contribution of each component, slow ones first, a static part last; together with the mean of the "
+        "training data they add up to the simulation."
     )
     return Section(key, title, lead, tuple(panels))
 
 
 def component_label(evidence: Evidence, index: int) -> str:
-    """Which component, by its resolution and the seconds one of its steps takes."""
+    """Which component, by its resolution and the seconds one of its steps takes; the static part comes last."""
+    if index >= len(evidence.resolutions):
+        return "static part"
     r = evidence.resolutions[index]
     same = f"#{index + 1}, " if evidence.resolutions.count(r) > 1 else ""
     return f"{same}R = {r} ({r * evidence.dt:g} s)"

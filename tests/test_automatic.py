@@ -1,0 +1,137 @@
+"""`MRGPSSM()` without arguments: what is chosen, what is kept, and that no test data can have a say in it."""
+
+import hashlib
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+from recordings import recording
+
+from mrgpssm import MRGPSSM, Sequence
+from mrgpssm.automatic import LONG, choose
+from mrgpssm.cli import main
+from mrgpssm.options import FIXED, check_options
+
+pytestmark = pytest.mark.once
+QUICK: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "cycles": 1, "steps": 4, "restarts": 2}
+
+
+def nothing() -> dict[str, Any]:
+    return MRGPSSM().get_params()
+
+
+def long_data(count: int = 4, rows: int = 3000) -> list[Sequence]:
+    """Lags of 8 and 400 rows, the fast one with a dead time."""
+    found = []
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        u = np.repeat(rng.uniform(-1, 1, (rows // 20, 1)), 20, axis=0)
+        fast, slow = np.zeros(rows), np.zeros(rows)
+        for t in range(1, rows):
+            fast[t] = fast[t - 1] + (u[max(t - 5, 0), 0] - fast[t - 1]) / 8
+            slow[t] = slow[t - 1] + (u[t - 1, 0] - slow[t - 1]) / 400
+        found.append(Sequence(u, np.column_stack([fast + 5 * slow]), 0.1, name=f"long {seed}"))
+    return found
+
+
+def test_with_resolutions_the_rest_is_fixed():
+    found = choose(nothing() | {"resolutions": (3, 1), "samples": 7}, [recording(0)], validated=False)
+    assert found.reasons == ()
+    assert found.settings == nothing() | FIXED | {"resolutions": (3, 1), "samples": 7}
+
+
+def test_long_data_get_their_time_constants_averages_and_folds():
+    data = long_data()
+    assert sum(map(len, data)) >= LONG
+    settings, reasons = choose(nothing(), data, validated=False)
+    options = check_options(settings)
+    assert options.resolutions == tuple(sorted(options.resolutions, reverse=True))
+    assert max(options.resolutions) == 3000 // 600  # room for ten windows, although 400 rows ask for 20
+    assert min(options.resolutions) == 1
+    assert options.filters[0] == 10
+    assert options.filters[-1] == 10 * max(options.resolutions)
+    assert 1 <= options.delays[0] <= 10
+    assert (options.folds, options.noise, options.ensemble) == (4, "student", 3)
+    assert any("holds 10 windows" in reason for reason in reasons)
+    assert any(reason.startswith("resolutions ") and " s" in reason for reason in reasons)
+
+
+def test_few_long_recordings_get_their_time_constants_and_nothing_that_needs_more():
+    options = check_options(choose(nothing(), long_data(2), validated=False).settings)
+    assert (max(options.resolutions), min(options.resolutions)) == (5, 1)
+    assert (options.filters, options.delays, options.static, options.noise) == ((), (), 0, "gaussian")
+    assert (options.latent_dim, options.ensemble, options.folds) == (2, 3, 4)
+
+
+def test_short_data_get_small_models():
+    options = check_options(choose(nothing(), [recording(0)], validated=False).settings)
+    assert (options.inducing, options.ensemble, options.folds, options.noise) == (20, 5, 4, "gaussian")
+    assert (options.window + options.buffer) * max(options.resolutions) * 2 <= 160
+
+
+def test_what_is_given_is_kept_and_not_explained():
+    given = nothing() | {"latent_dim": 3, "inducing": 9, "restarts": 2, "filters": (), "folds": 2}
+    settings, reasons = choose(given, [recording(0)], validated=False)
+    assert (settings["latent_dim"], settings["inducing"], settings["folds"]) == (3, 9, 2)
+    assert (settings["restarts"], settings["ensemble"], settings["filters"]) == (2, 2, ())
+    assert not any("latent" in reason or "folds" in reason for reason in reasons)
+
+
+def test_validation_data_take_the_place_of_folds():
+    settings, reasons = choose(nothing(), [recording(0)], validated=True)
+    assert settings["folds"] == 0
+    assert "bands: learned on the validation sequences" in reasons
+
+
+def test_data_without_time_constants_still_get_a_model():
+    s = recording(0)
+    still = Sequence(np.column_stack([s.inputs, np.ones(len(s))]), s.outputs, s.dt)
+    settings, reasons = choose(nothing(), [still], validated=False)
+    assert settings["resolutions"] == (1,)
+    assert any("no time constants could be found" in reason for reason in reasons)
+
+
+def test_a_model_without_arguments_learns_says_why_and_calibrates(capsys):
+    model = MRGPSSM(**QUICK).fit(recording(0))
+    said = capsys.readouterr().err
+    assert model.chosen_
+    assert all(f"chosen: {reason}" in said for reason in model.chosen_)
+    assert model.fitted_.static is not None
+    assert model.validation_scores_ is not None
+    assert np.isfinite(model.validation_scores_.to_numpy()).all()
+    assert np.isfinite(model.simulate(recording(1).inputs, samples=4).mean).all()
+    assert model.get_params()["resolutions"] is None
+
+
+def write(path, s: Sequence, order: np.ndarray) -> None:
+    columns = {"speed": s.inputs[:, 0], "load": s.inputs[:, 1], "NOx": s.outputs[order, 0], "Temp": s.outputs[order, 1]}
+    pd.DataFrame(columns).to_csv(path, index=False)
+
+
+def command(*words: str) -> None:
+    with mock.patch("sys.argv", ["mrgpssm", *words]), pytest.raises(SystemExit) as stopped:
+        main()
+    assert not stopped.value.code
+
+
+def test_no_test_file_influences_any_choice(tmp_path, monkeypatch, capsys):
+    """Shuffled test outputs change the scores, and not one bit of the model."""
+    monkeypatch.chdir(tmp_path)
+    rows, rng = np.arange(160), np.random.default_rng(0)
+    for number in (0, 1):
+        write(tmp_path / f"train-{number}.csv", recording(number), rows)
+    found = []
+    for number, order in enumerate((rows, rng.permutation(rows))):
+        write(tmp_path / "test.csv", recording(5), order)
+        flags = [word for key, value in QUICK.items() for word in (f"--{key}", str(value))]
+        fit = ["fit", "--data", "train-*.csv", "--inputs", "speed,load", "--outputs", "NOx,Temp", "--dt", "0.1"]
+        command(*fit, "--run-dir", f"run-{number}", "--quiet", *flags)
+        capsys.readouterr()
+        command("evaluate", f"run-{number}", "test.csv", "--json")
+        model = (tmp_path / f"run-{number}" / "model.mrgpssm").read_bytes()
+        found.append((hashlib.sha256(model).hexdigest(), capsys.readouterr().out))
+    (first, scores), (second, others) = found
+    assert first == second
+    assert scores != others
