@@ -72,12 +72,7 @@ def draw(root: str, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         low, high = np.nanmin(values), np.nanmax(values)
         axis.set(xlim=(0, minutes[-1]), ylim=(low - 0.1 * (high - low), high + 0.3 * (high - low)))  # legends above
-    for kind in ("png", "svg"):
-        figure.savefig(
-            ROOT / "docs" / "images" / f"engine-temp.{kind}",
-            dpi=130,
-            metadata={"Date": None} if kind == "svg" else None,
-        )
+    figure.savefig(ROOT / "docs" / "images" / "engine-temp.png", dpi=130)  # a vector picture would hold measured rows
 
 
 if __name__ == "__main__":

@@ -77,6 +77,16 @@ def test_what_is_given_is_kept_and_not_explained():
     assert (settings["latent_dim"], settings["inducing"], settings["folds"]) == (3, 9, 2)
     assert (settings["restarts"], settings["ensemble"], settings["filters"]) == (2, 2, ())
     assert not any("latent" in reason or "folds" in reason for reason in reasons)
+    assert "the mixture of 2 restarts: better than one of them as a rule" in reasons
+
+
+def test_what_is_said_is_what_was_done():
+    """Of two settings in one sentence one may be given; and without unseen data there is nothing to learn from."""
+    settings, reasons = choose(nothing() | {"latent_dim": 3, "folds": 0}, long_data(), validated=False)
+    assert any(reason.startswith("3 latent dimensions, 50 inducing points") for reason in reasons)
+    assert (settings["static"], settings["noise"]) == (0, "gaussian")
+    assert not any("static" in reason or "tails" in reason for reason in reasons)
+    MRGPSSM(**settings).check(long_data())
 
 
 def test_validation_data_take_the_place_of_folds():

@@ -1,12 +1,12 @@
 """`MRGPSSM()` without arguments: every setting that was not given is chosen from the data, with the reason in words.
 
-The rules were found on training files alone (docs/experiments.md). All data get resolutions that follow their time
+What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
 constants, a mixture of restarts, and bands learned on folds. Many long recordings (four, with 5,000 rows in all) also
 get averaged and delayed inputs, a static part and learned noise; a single one cannot show whether those carry over.
 Short data get one or two small components.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +25,8 @@ _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time con
 _FOLDS = 4
 _STEPS = {"gpu": 300, "cpu": 200}
 
-Reason = tuple[tuple[str, ...], str]
+Settings = dict[str, Any]
+Reason = tuple[tuple[str, ...], Callable[[Settings], str]]  # what is chosen, and a sentence about its final value
 
 
 class Choice(NamedTuple):
@@ -45,78 +46,86 @@ def choose(given: Mapping[str, Any], training: list[Sequence], validated: bool) 
     kept = {key: value for key, value in given.items() if value is not None}
     if validated:
         chosen |= {"folds": 0}
-        reasons.append((("folds",), "bands: learned on the validation sequences"))
+        reasons.append((("folds",), lambda _: "bands: learned on the validation sequences"))
     else:
         chosen |= {"folds": _FOLDS}
-        reasons.append((("folds",), f"bands: learned on {_FOLDS} folds, models that each leave a part of the data out"))
+        reasons.append((("folds",), lambda s: f"bands: learned on {s['folds']} folds, each leaving a part out"))
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
+    if kept.get("folds") == 0 and not validated:
+        chosen |= {"noise": "gaussian", "static": 0}  # there will be nothing to learn them from
     if kept.get("calibrate") is False:
         chosen |= {"noise": "gaussian"}
-    said = tuple(text for keys, text in reasons if not all(key in kept for key in keys))
     settings = FIXED | chosen | kept
-    return Choice({key: settings[key] for key in given}, said)
+    said = (text(settings) for keys, text in reasons if any(key not in kept for key in keys))
+    return Choice({key: settings[key] for key in given}, tuple(filter(None, said)))
 
 
-def _many(training: list[Sequence], rows: int) -> tuple[dict[str, Any], list[Reason]]:
+def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
     found, why = _suggested(training)
     resolutions, how = _resolutions(found, max(map(len, training)), len(_USUAL))
-    filters = _filters(max(resolutions))
-    delays = _delays(found, training[0].dt)
-    steps = _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"]
-    settings: dict[str, Any] = {
-        "resolutions": resolutions, "filters": filters, "delays": delays, "latent_dim": 4, "static": 2000,
-        "restarts": 3, "ensemble": 3, "noise": "student", "steps": steps,
+    settings: Settings = {
+        "resolutions": resolutions, "filters": _filters(max(resolutions)), "delays": _delays(found, training[0].dt),
+        "latent_dim": 4, "static": 2000, "restarts": 3, "ensemble": 3, "noise": "student",
+        "steps": _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"],
     }  # fmt: skip
     return settings, [
-        (("resolutions",), f"resolutions {_listed(resolutions)}: {why}{how}"),
-        (("filters",), f"averages of the inputs over {_listed(filters)} rows: what steps of {max(resolutions)} miss"),
-        (("delays",), f"inputs also with a delay, in rows: {_listed(delays)}, within the fastest time constants"),
-        (("latent_dim", "inducing"), f"4 latent dimensions, 50 inducing points: {rows:,} rows are long data"),
-        (
-            ("steps",),
-            f"10 cycles of {steps} steps: 300 with a GPU, 200 without, for half an hour on two cores",
-        ),
-        (("static",), "a static part of up to 2,000 rows: its share is learned on unseen data"),
-        (("ensemble",), "the mixture of 3 restarts: better than any one of them"),
-        (("noise",), "noise with heavy tails and a width of its own at every row: learned on unseen data"),
+        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}{how}"),
+        (("filters",), lambda s: f"averages of the inputs over {_listed(s['filters'])} rows: what coarse steps miss"),
+        (("delays",), lambda s: f"inputs also with a delay, in rows: {_listed(s['delays'])}, a dead time that may be"),
+        _sizes(f"{rows:,} rows in {len(training)} recordings are many"),
+        (("steps",), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: 300 with a GPU, 200 without"),
+        *_LEARNED,
     ]
 
 
-def _few(training: list[Sequence], rows: int) -> tuple[dict[str, Any], list[Reason]]:
+def _few(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
     found, why = _suggested(training)
     resolutions, how = _resolutions(found, max(map(len, training)), 1)
-    number = f"{len(training)} recording{'s' if len(training) > 1 else ''}"
-    settings: dict[str, Any] = {"resolutions": resolutions, "restarts": 3, "ensemble": 3}
-    return settings, [
-        (("resolutions",), f"resolutions {_listed(resolutions)}: {why}{how}"),
-        (("latent_dim", "inducing"), f"2 latent dimensions, 50 inducing points: {rows:,} rows, but only {number}"),
-        (
-            ("filters", "delays", "static"),
-            f"inputs as they are, no static part: {MANY} recordings could weigh more",
-        ),
-        (("ensemble",), "the mixture of 3 restarts: better than any one of them"),
+    return {"resolutions": resolutions, "restarts": 3, "ensemble": 3}, [
+        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}{how}"),
+        _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are and no static part"),
+        *_LEARNED,
     ]
 
 
-def _short(training: list[Sequence], rows: int) -> tuple[dict[str, Any], list[Reason]]:
+def _short(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
     found, why = _suggested(training)
     longest = max(map(len, training))
     window = int(np.clip(longest // 4, 10, 50))
     resolutions = tuple(r for r in found.resolutions if r * (window + 10) * 2 <= longest)[-2:] if found else ()
-    settings: dict[str, Any] = {
+    settings: Settings = {
         "resolutions": resolutions or (1,), "latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10,
         "window": window, "buffer": min(10, window // 2), "steps": 100, "restarts": 5, "ensemble": 5,
         "static": rows,
     }  # fmt: skip
     return settings, [
-        (("resolutions",), f"resolutions {_listed(settings['resolutions'])}: {why}"),
-        (("latent_dim", "inducing"), f"4 latent dimensions, 20 inducing points: {rows:,} rows are short data"),
-        (("window",), f"windows of {window} rows: a quarter of the longest sequence, at most 50"),
-        (("cycles", "steps"), "10 cycles of 100 steps: longer training does not help on short data"),
-        (("static",), "a static part of all rows: its share is learned on unseen data"),
-        (("ensemble",), "the mixture of 5 restarts: better than any one of them"),
+        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
+        _sizes(f"{rows:,} rows are few"),
+        (("window",), lambda s: f"windows of {s['window']} rows: a quarter of the longest sequence, at most 50"),
+        (("cycles", "steps"), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: more do not help short data"),
+        *_LEARNED,
     ]
+
+
+def _sizes(why: str) -> Reason:
+    keys = ("latent_dim", "inducing")
+    return keys, lambda s: f"{s['latent_dim']} latent dimensions, {s['inducing']} inducing points: {why}"
+
+
+def _static(s: Settings) -> str:
+    return f"a static part of up to {s['static']:,} rows: its share is learned on unseen data" if s["static"] else ""
+
+
+def _noise(s: Settings) -> str:
+    return "noise with heavy tails and a width of its own at every row" if s["noise"] == "student" else ""
+
+
+_LEARNED: tuple[Reason, ...] = (
+    (("static",), _static),
+    (("ensemble",), lambda s: f"the mixture of {s['ensemble']} restarts: better than one of them as a rule"),
+    (("noise",), _noise),
+)
 
 
 def _suggested(training: list[Sequence]) -> tuple[Suggestion | None, str]:

@@ -183,16 +183,17 @@ class MRGPSSM:
         _check_data(options, training)
         return options, training, Scaling.fit(map(options.drive, training))
 
-    def estimate(self, sequences: Sequence | Iterable[Sequence]) -> dict[str, float | int]:
+    def estimate(self, sequences: Sequence | Iterable[Sequence], validated: bool = False) -> dict[str, float | int]:
         """What `fit` would take on this machine: a few real steps are timed, memory is counted.
 
         Args:
             sequences: What `fit` would be given.
+            validated: Whether it would be given validation sequences, too.
 
         Returns:
             `rows`, `members`, `steps`, `step_seconds`, `sweep_seconds`, `seconds` in all, and `megabytes`.
         """
-        options, training, scaling = self.check(sequences)
+        options, training, scaling = self.check(sequences, validated)
         with floating_point(options.precision):
             plan, ssm = make_plan(options, training, scaling)
             return estimate(plan, begin(plan, ssm))

@@ -26,7 +26,7 @@ from mrgpssm.simulate import Particles, assimilate, free_run, start_particles
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
 _CALIBRATION_ROWS, _NOISE_ROWS, _CALIBRATION_SAMPLES = 5_000, 20_000, 100
 
-Judged = tuple[FittedModel, list[Sequence]]  # a model, and sequences it has not seen
+Pair = tuple[FittedModel, list[Sequence]]  # a model, and sequences it has not seen
 
 
 class Piece(NamedTuple):
@@ -101,7 +101,7 @@ def scores(model: FittedModel, sequences: list[Sequence], samples: int, seed: in
     return scores_of([(model, sequences)], samples, seed)
 
 
-def scores_of(pairs: SequenceOf[Judged], samples: int, seed: int) -> pd.DataFrame:
+def scores_of(pairs: SequenceOf[Pair], samples: int, seed: int) -> pd.DataFrame:
     """The same over several models of the same outputs, each with sequences of its own."""
     tables = [t for model, sequences in pairs for t in _score_terms(model, sequences, samples, seed)]
     model = pairs[0][0]
@@ -160,7 +160,7 @@ def free_means(model: FittedModel, sequences: list[Sequence]) -> list[np.ndarray
     return means
 
 
-def learned_noise(pairs: SequenceOf[Judged]) -> StudentNoise:
+def learned_noise(pairs: SequenceOf[Pair]) -> StudentNoise:
     """The law of measurements around free runs, from models and sequences they have not seen."""
     thin = -(-sum(len(s) for _, sequences in pairs for s in sequences) // _NOISE_ROWS)
     kept: list[list[np.ndarray]] = [[], [], [], []]
@@ -180,7 +180,7 @@ def learned_noise(pairs: SequenceOf[Judged]) -> StudentNoise:
     return fit_noise(*(np.concatenate(values) for values in kept))
 
 
-def calibration(pairs: SequenceOf[Judged]) -> np.ndarray:
+def calibration(pairs: SequenceOf[Pair]) -> np.ndarray:
     """One factor per output on the width of the bands, from free runs over held-out sequences (temperature scaling)."""
     thin = -(-sum(len(s) for _, sequences in pairs for s in sequences) // _CALIBRATION_ROWS)
     found = [_thinned(model, sequences, thin) for model, sequences in pairs]

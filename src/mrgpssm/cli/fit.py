@@ -167,8 +167,8 @@ def _prepare(config: RunConfig):
 
 
 def _estimate(config: RunConfig, as_json: bool) -> None:
-    model, training, _ = _prepare(config)
-    cost = model.estimate(training)
+    model, training, validation = _prepare(config)
+    cost = model.estimate(training, bool(validation))
     if as_json:
         print_json(cost)
         return

@@ -47,16 +47,15 @@ _STATIC = Template("""    for (d = 0; d < $outputs; d++) {
             }
             mean += weight[d][m] * exp(-sqrt(apart));
         }
-$hand    }
+        if (!state->begun)
+            y[d] += output_sd[d] * share[d] * mean;
+        state->still[d] = share[d] * mean;
+    }
 """)
 _BEFORE = Template("""    if (state->begun)
         for (i = 0; i < $outputs; i++)
             y[i] += output_sd[i] * state->still[i];
 """)
-_FIRST = """        if (!state->begun)
-            y[d] += output_sd[d] * share[d] * mean;
-        state->still[d] = share[d] * mean;
-"""
 
 
 def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
@@ -105,7 +104,7 @@ def _memory(model: RuntimeModel) -> dict[str, str]:
         "drive": _DRIVE.substitute(sizes, each=each, after=turn) if each else "",
         "rest": "" if model.static is None else "(1.0 - share[column[c][i]]) * ",
         "before": "" if model.static is None else _BEFORE.substitute(sizes),
-        "static": "" if model.static is None else _STATIC.substitute(sizes, hand=_FIRST),
+        "static": "" if model.static is None else _STATIC.substitute(sizes),
         "end": "    state->begun = 1;\n" if state else "",
     }
 
