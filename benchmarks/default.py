@@ -17,6 +17,7 @@ import itertools
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from baselines import CLASSIC, Case, classic_case, digest, engine_case, plain
@@ -30,10 +31,15 @@ from mrgpssm.modelfile import FittedModel, model_bytes
 def without(fitted: FittedModel) -> dict[str, FittedModel]:
     """The fitted model, and what is left of it without one of its parts."""
     found = {"default": fitted, "one restart": replace(fitted, ensemble=fitted.ensemble[:1])}
-    if fitted.static is not None:
-        found["no static part"] = replace(fitted, static=None)
-        alone = replace(fitted.static, shares=np.ones(len(fitted.output_names)))
-        found["static part alone"] = replace(fitted, static=alone)
+    whole = np.ones(len(fitted.output_names))
+    for name, title in (("static", "static part"), ("trees", "trees")):
+        part = getattr(fitted, name)
+        if part is not None:
+            found[f"no {title}"] = replace(fitted, **{name: None})
+            alone: dict[str, Any] = {"static": None, "trees": None, name: replace(part, shares=whole)}
+            found[f"{title} alone"] = replace(fitted, **alone)
+    if fitted.static is not None and fitted.trees is not None:
+        found["no instantaneous part"] = replace(fitted, static=None, trees=None)
     if fitted.noise is not None:
         found["Gaussian noise"] = replace(fitted, noise=None)
     return found
@@ -59,7 +65,7 @@ def describe(case: Case, model: MRGPSSM, seconds: float) -> dict:
         "options": fitted.options.to_json(),
         "chosen": list(model.chosen_),
         "fit_seconds": round(seconds, 1),
-        "shares": None if fitted.static is None else [round(float(s), 4) for s in fitted.static.shares],
+        "shares": {name: [round(float(s), 4) for s in part.shares] for name, part in fitted.blend.parts.items()},
         "left_out": None if model.validation_scores_ is None else plain(model.validation_scores_),
     }
 
@@ -87,8 +93,8 @@ def parts(root: Path, number: int, path: Path, out: Path) -> None:
     for name, variant in without(model.fitted_).items():
         model.fitted_ = variant
         record["parts"][name] = plain(model.score(case.test))
+        write_record(out / f"engine-{number}-parts.json", record)
         print(case.name, name, {k: v["rmse"] for k, v in record["parts"][name].items()}, flush=True)
-    write_record(out / f"engine-{number}-parts.json", record)
 
 
 def demo(kind: str, seed: int, out: Path) -> None:
@@ -107,7 +113,7 @@ def demo(kind: str, seed: int, out: Path) -> None:
         model.fit(train.sequence)
         seconds = round(time.perf_counter() - begun, 1)
         run = model.simulate(test.sequence)
-        learned = {part: values for part, values in run.components.items() if part != "static"}
+        learned = {part: values for part, values in run.components.items() if part not in ("static", "trees")}
         found = {
             true: {part: round(float(np.corrcoef(values[:, 0], mine[:, 0])[0, 1]), 4) for part, mine in learned.items()}
             for true, values in test.components.items()

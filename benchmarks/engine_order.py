@@ -18,9 +18,9 @@ from engine_first_split import OUTPUTS, load
 
 from mrgpssm import MRGPSSM
 from mrgpssm.data import Scaling, Series, flatten
-from mrgpssm.estimator import make_plan
 from mrgpssm.experiments.record import write_record
 from mrgpssm.options import check_options
+from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
 from mrgpssm.training.state import Cache

@@ -25,6 +25,13 @@ TITLES = {
 BASELINES = {"trees": "boosted trees", "gru": "GRU", "arx": "linear ARX", "static": "static polynomial"}
 CLASSIC = {"ballbeam": ("ball and beam", 0.055), "dryer": ("dryer", 0.1), "gas_furnace": ("gas furnace", 1.12)}
 SEEDS = 5
+TRAINING = {
+    "filters-latent-4": "as it is",
+    "natural": "natural gradients",
+    "finetune": "8 cycles, then 2 of fine-tuning",
+}
+TWO = (0, 3)
+COSTS = ("static", "trees", "noise", "scores")
 
 
 def main() -> None:
@@ -39,7 +46,9 @@ def main() -> None:
         "## `MRGPSSM()` on the demo's systems\n" + demo_table(),
         text("experiments-default.md"),
         "## Part by part: what was left out of training decides\n" + chosen_table(records),
-        "## Part by part: test files\n" + rmse_table(ours) + "\n\n" + noise_table(ours) + "\n\n" + parts_table(),
+        "## Part by part: test files\n" + rmse_table(ours) + "\n\n" + noise_table(ours),
+        "## Part by part: around the default\n" + parts_table() + "\n\n" + cost_table(),
+        "## Other ways to train\n" + training_table(),
         text("experiments-log.md"),
     ]
     (ROOT / "docs" / "experiments.md").write_text("\n\n".join(parts) + "\n")
@@ -152,10 +161,44 @@ def noise_table(ours: dict) -> str:
 
 
 def parts_table() -> str:
-    """The default of the first split with one part taken away at a time."""
-    parts = json.loads((ROOT / "results" / "default" / "engine-0-parts.json").read_text())["parts"]
-    rows = [[name, *(f"{parts[name][o]['rmse']:.3f} / {_bands([parts[name][o]])}" for o in OUTPUTS)] for name in parts]
-    return table(["first split: RMSE / nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
+    """The default with one part taken away at a time, same models, means over the splits."""
+    records = [json.loads((ROOT / "results" / "default" / f"engine-{n}.json").read_text()) for n in range(5)]
+    names = [name for name in records[0]["parts"] if all(name in r["parts"] for r in records)]
+    cells = {name: [[r["parts"][name][o] for r in records] for o in OUTPUTS] for name in names}
+    rows = [[name, *(f"{_mean(scores):.3f}" for scores in cells[name])] for name in names]
+    return table(["RMSE", *OUTPUTS], rows)
+
+
+def training_table() -> str:
+    """Other ways to train, on the two splits that they were run on."""
+    kept = {name: json.loads((ROOT / "results" / "options" / f"engine-{name}.json").read_text()) for name in TRAINING}
+    rows = []
+    for kind, title in (("left_out_rmse", "left out"), ("ensemble", "test, ensemble of 3")):
+        for name, about in TRAINING.items():
+            every = len(kept[name]["outputs"]["PN"]["ensemble"]) == 5
+            cells = []
+            for o in OUTPUTS:
+                values = kept[name]["outputs"][o][kind]
+                each = [v if isinstance(v, float) else v["rmse"] for v in values]
+                per = len(each) // (5 if every else len(TWO))
+                chosen = [each[per * s : per * (s + 1)] for s in TWO] if every else [each]
+                cells.append(f"{np.mean(np.concatenate(chosen)):.3f}")
+            rows.append([f"{about}, {title}", *cells])
+    return table(["RMSE, first and fourth split", *OUTPUTS], rows)
+
+
+def cost_table() -> str:
+    """Where the time of one output goes on a machine without a GPU."""
+    rows = []
+    for path in sorted((ROOT / "results" / "default").glob("cost-*.json")):
+        r = json.loads(path.read_text())
+        each = r["seconds"]["training"] / r["members"]
+        about = f"{r['output']}, split {r['set'].split('-')[-1]}, {r['cores']} cores"
+        rows.append(
+            [about, f"{r['fit_seconds'] / 60:.1f} min", f"{each:.0f} s", *(f"{r['seconds'][k]:.0f} s" for k in COSTS)]
+        )
+    head = ["one output", "in all", "one of 7 members", "static part", "trees", "noise", "scores"]
+    return table(head, rows)
 
 
 def _mean(scores: list[dict]) -> float:

@@ -1,7 +1,7 @@
 """What an option is worth on the engine: every variant over five splits and four outputs, as one fleet each.
 
-    python benchmarks/options.py train DATA_ROOT FOLDER [--variants plain filters ...]
-    python benchmarks/options.py record DATA_ROOT FOLDER [--out results/options]
+    python benchmarks/options.py train DATA_ROOT FOLDER [--variants plain filters ...] [--splits 0 1 2 3 4]
+    python benchmarks/options.py record DATA_ROOT FOLDER [--splits ...] [--out results/options]
 
 `train` (a GPU, 1 to 2 minutes a variant) fits three models to all training files of a split and two that each leave
 two training files out, and keeps every tenth row of their free runs over files they have not seen. `record` judges
@@ -26,7 +26,8 @@ from mrgpssm.experiments.reproduce.evaluate import evaluate, make_course
 from mrgpssm.experiments.reproduce.fleet import make_fleet
 from mrgpssm.experiments.reproduce.problems import Fold, Problem, engine_problem
 from mrgpssm.metrics import quantile_crps_terms
-from mrgpssm.noise.fit import fit_noise, student_nll_terms
+from mrgpssm.noise.fit import Runs as Noisy
+from mrgpssm.noise.fit import fit_law, student_nll_terms
 from mrgpssm.options import check_options
 from mrgpssm.precision import floating_point
 from mrgpssm.training import begin, fit_fleet
@@ -42,15 +43,17 @@ VARIANTS: dict[str, dict] = {
     "filters-delay-5": {"filters": FILTERS, "delays": (5,)},
     "filters-delays-3-8": {"filters": FILTERS, "delays": (3, 8)},
     "four-filters": {"filters": (*FILTERS, 1500)},
+    "natural": {"filters": FILTERS, "latent_dim": 4, "optimiser": "natural"},
+    "finetune": {"filters": FILTERS, "latent_dim": 4, "cycles": 8, "finetune": 2},
 }
 WHOLE, LEFT_OUT, THIN = 3, 2, 10
 
 
-def folds_problem(root: str) -> Problem:
+def folds_problem(root: str, splits: list[int]) -> Problem:
     """Per split: WHOLE folds with all training files and LEFT_OUT with two files left out, a long and a short one."""
     base = engine_problem("paper", root)
     folds = []
-    for split in base.folds:
+    for split in (base.folds[n] for n in splits):
         longest = sorted(split.train, key=lambda n: -len(base.sequences[n]))
         folds += [Fold(split.train, split.test)] * WHOLE
         for out in ((longest[0], longest[5]), (longest[1], longest[4])):
@@ -130,7 +133,8 @@ def learned_scores(
     drive = np.concatenate([runs.drive(f, first) for f in folds])
     offset, sd = (getattr(runs.scalings[first], k)[output] for k in ("output_mean", "output_sd"))
     mean, deviation, measured = (np.concatenate([h[i] for h in held])[:, None] for i in range(3))
-    law = fit_noise((measured - offset) / sd, (mean - offset) / sd, deviation / sd, drive)
+    scaled = ((measured - offset) / sd, (mean - offset) / sd, deviation / sd)
+    law = fit_law(Noisy(*scaled, drive, groups=np.zeros(len(drive), int)), boosted=False)
     centre, spread = means.mean(0), np.sqrt(np.mean(sds**2, axis=0) + means.var(0))
     at = np.array([0])
     scale = sd * law.scale((centre[:, None] - offset) / sd, spread[:, None] / sd, runs.drive(first, first), at)[:, 0]
@@ -193,10 +197,11 @@ def main() -> None:
     parser.add_argument("root")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2, 3, 4])
     parser.add_argument("--out", type=Path, default=Path("results/options"))
     parser.add_argument("--device", default=None, help="what the runs were trained on, if not this machine")
     given = parser.parse_args()
-    problem = folds_problem(given.root)
+    problem = folds_problem(given.root, given.splits)
     for name in given.variants:
         path = given.folder / f"{name}.npz"
         if given.task == "train" and not path.exists():

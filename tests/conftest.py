@@ -23,6 +23,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forgotten_programs():
+    """Compiled programs go with the module that made them: a process can map only so many pages, and crashes beyond."""
+    yield
+    jax.clear_caches()
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--shuffle", type=int, default=None, metavar="SEED", help="run modules, and their tests, in random order"

@@ -38,6 +38,8 @@ BOUND = ("test_oracles.py::test_bound_with_given_noise",)
 KERNEL = ("test_native.py::test_values_and_gradients_are_the_referees",)
 WALK = ("test_walks.py::test_a_sweep_is_what_the_oracle_walks",)
 FREE = ("test_walks.py::test_a_free_run_is_what_the_oracle_walks",)
+CASCADE = ("test_cascade.py::test_a_free_run_is_what_the_oracle_walks",)
+DRIVEN = ("test_cascade.py::test_windows_see_the_inputs_and_the_cached_states_of_their_rows",)
 WARM = ("test_walks.py::test_a_warm_up_without_measurements_spreads_as_the_linear_system_does",)
 WINDOWS = ("test_training.py::test_windows_compare_each_state_with_the_output_one_stride_later",)
 NOISE = ("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions",)
@@ -100,13 +102,16 @@ MUTANTS = (
     Mutant(8, "gp/kernels.py", "((x - z) / self.lengthscales) ** 2", "((x - z) / self.lengthscales**2) ** 2", STEP),
     Mutant(8, "gp/sparse.py", "terms = [self.relevance[i] * (", "terms = [self.relevance[i] ** 2 * (", STEP),
     Mutant(8, "native/rollout.cc", "r2 += relevance[c] * (gap * gap);", "r2 += relevance[c] * relevance[c] * (gap * gap);", KERNEL),
-    Mutant(9, "training/step.py", "Windows(inputs[:, :-1], target[:, 1:]", "Windows(inputs[:, 1:], target[:, 1:]", WINDOWS),
-    Mutant(9, "training/step.py", "Windows(inputs[:, :-1], target[:, 1:]", "Windows(inputs[:, :-1], target[:, :-1]", WINDOWS),
-    Mutant(9, "training/sweep.py", "member_inputs(task, series.inputs[rows])\n    dynamics",
-           "member_inputs(task, series.inputs[following])\n    dynamics", WALK),
+    Mutant(9, "training/step.py", "Windows(driven[:, :-1], target[:, 1:]", "Windows(driven[:, 1:], target[:, 1:]", WINDOWS),
+    Mutant(9, "training/step.py", "Windows(driven[:, :-1], target[:, 1:]", "Windows(driven[:, :-1], target[:, :-1]", WINDOWS),
+    Mutant(9, "training/sweep.py", "[member_inputs(task, series.inputs[rows]), *",
+           "[member_inputs(task, series.inputs[following]), *", WALK),
     Mutant(9, "simulate.py", "return inputs[known], np.maximum", "return inputs[following], np.maximum", FREE),
-    Mutant(9, "simulate.py", "[here.states[:, :, None], states[:, :, :-1]], axis=2)[:, :, ::every]",
-           "[states[:, :, :1], states[:, :, 1:]], axis=2)[:, :, ::every]", FREE),
+    Mutant(9, "simulate.py", "(current[:, :, ::every])", "(states[:, :, ::every])", FREE),
+    Mutant(9, "rollout/batch.py", "[starts[:, :, None], states[:, :, :-1]]", "[states[:, :, :1], states[:, :, 1:]]", WALK),
+    Mutant(9, "simulate.py", 'side="right") - 1', 'side="left")', CASCADE),
+    Mutant(9, "training/step.py", "states[rows] for states in", "states[rows + 1] for states in", DRIVEN, False),
+    Mutant(9, "cascade.py", "if resolution > resolutions[part]", "if resolution < resolutions[part]", CASCADE),
     Mutant(9, "native/rollout.cc", "const T h = in.h[window() * s.steps + t];\n      for",
            "const T h = in.h[window() * s.steps + (t ? t - 1 : 0)];\n      for", KERNEL),
     Mutant(10, "data/windows.py", "+ resolution * jnp.arange(steps + 1, dtype=jnp.int32)",
@@ -120,10 +125,10 @@ MUTANTS = (
            "unit = jnp.asarray(resolution + 1, series.clock.dtype)", WALK),
     Mutant(10, "training/step.py", "unit = phase.resolution.astype(clock.dtype)",
            "unit = (phase.resolution + 1).astype(clock.dtype)", WINDOWS),
-    Mutant(10, "simulate.py", "unit, every = ssm.time_units[index], int(", "unit, every = ssm.time_units[index] + 1, int(", FREE),
-    Mutant(10, "simulate.py", "h, forcing = gap / ssm.time_units[index],", "h, forcing = gap / (ssm.time_units[index] + 1),", WARM, False),
-    Mutant(11, "training/backfit.py", "in enumerate(caches) if index != component]", "in enumerate(caches)]",
+    Mutant(10, "simulate.py", "ssm.time_units[index], substeps[index]", "ssm.time_units[index] + 1, substeps[index]", FREE),
+    Mutant(10, "simulate.py", "h, slower = gap / ssm.time_units[index],", "h, slower = gap / (ssm.time_units[index] + 1),", WARM, False),
+    Mutant(11, "training/backfit.py", "in enumerate(caches) if index not in team]", "in enumerate(caches)]",
            ("test_training.py::test_a_residual_never_includes_its_own_component",)),
-    Mutant(11, "training/backfit.py", "partial_output(here.state.caches, part),\n",
-           "partial_output(here.state.caches, part) + here.state.caches[part].outputs,\n", KEYS, False),
+    Mutant(11, "training/backfit.py", "partial_output(here.state.caches, team),\n",
+           "partial_output(here.state.caches, team) + here.state.caches[team[0]].outputs,\n", KEYS, False),
 )  # fmt: skip

@@ -53,7 +53,9 @@ def test_long_data_get_their_time_constants_averages_and_folds():
     assert options.filters[0] == 10
     assert options.filters[-1] == 10 * max(options.resolutions)
     assert 1 <= options.delays[0] <= 10
-    assert (options.folds, options.noise, options.ensemble) == (4, "student", 3)
+    assert (options.folds, options.noise, options.ensemble) == (4, "boosted", 3)
+    assert (options.static, options.trees) == (2000, 250)
+    assert any(reason.startswith("250 boosted trees: ") for reason in reasons)
     assert any("holds 10 windows" in reason for reason in reasons)
     assert any(reason.startswith("resolutions ") and " s" in reason for reason in reasons)
 
@@ -61,13 +63,14 @@ def test_long_data_get_their_time_constants_averages_and_folds():
 def test_few_long_recordings_get_their_time_constants_and_nothing_that_needs_more():
     options = check_options(choose(nothing(), long_data(2), validated=False).settings)
     assert (max(options.resolutions), min(options.resolutions)) == (5, 1)
-    assert (options.filters, options.delays, options.static, options.noise) == ((), (), 0, "gaussian")
+    assert (options.filters, options.delays, options.static, options.trees, options.noise) == ((), (), 0, 0, "gaussian")
     assert (options.latent_dim, options.ensemble, options.folds) == (2, 3, 4)
 
 
 def test_short_data_get_small_models():
     options = check_options(choose(nothing(), [recording(0)], validated=False).settings)
     assert (options.inducing, options.ensemble, options.folds, options.noise) == (20, 5, 4, "gaussian")
+    assert (options.static, options.trees) == (160, 0)
     assert (options.window + options.buffer) * max(options.resolutions) * 2 <= 160
 
 
@@ -84,8 +87,8 @@ def test_what_is_said_is_what_was_done():
     """Of two settings in one sentence one may be given; and without unseen data there is nothing to learn from."""
     settings, reasons = choose(nothing() | {"latent_dim": 3, "folds": 0}, long_data(), validated=False)
     assert any(reason.startswith("3 latent dimensions, 50 inducing points") for reason in reasons)
-    assert (settings["static"], settings["noise"]) == (0, "gaussian")
-    assert not any("static" in reason or "tails" in reason for reason in reasons)
+    assert (settings["static"], settings["trees"], settings["noise"]) == (0, 0, "gaussian")
+    assert not any("static" in reason or "trees" in reason or "tails" in reason for reason in reasons)
     MRGPSSM(**settings).check(long_data())
 
 

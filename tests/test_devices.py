@@ -39,7 +39,7 @@ sys.path.insert(0, "tests")
 import jax, numpy as np
 from recordings import recording
 from mrgpssm import MRGPSSM
-from mrgpssm.estimator import make_plan
+from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.training import begin, devices
 from mrgpssm.training.sweep import sweep

@@ -126,8 +126,31 @@ def test_the_c_file_delays_its_inputs_and_has_the_static_part(tmp_path):
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
 
 
-def test_a_stablehlo_file_has_no_averages():
+@needs_gcc
+@pytest.mark.parametrize("given", [{"trees": 9}, {"trees": 9, "static": 20}, {"trees": 5, "joint": True}])
+def test_the_c_file_walks_the_trees(given, tmp_path):
+    model, inputs = untrained(resolutions=(3, 1), precision="float64", **given), recording(2).inputs
+    library = compiled(c_source(runtime.parse(model_bytes(model.fitted_), "model")), tmp_path)
+    found = walk(library, inputs, outputs=2, states=8 * model.fitted_.options.latent_dim + 2 + 1)
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+    bare = replace(model.fitted_, trees=None)
+    model.fitted_ = bare
+    assert np.abs(found - model.simulate_mean(inputs)).max() > 0.1
+
+
+@needs_gcc
+def test_the_c_file_of_the_golden_model_has_all_parts(tmp_path):
+    path = GOLDEN.with_name("model-v5.mrgpssm")
+    model, inputs = load(path), recording(2).inputs
+    library = compiled(c_source(runtime.load(path)), tmp_path)
+    found = walk(library, inputs, outputs=2, states=8 * model.fitted_.options.latent_dim + 2 * 2 + 7 * 2 + 2 + 2)
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("given", [{"filters": (3,)}, {"delays": (2,)}, {"static": 4}, {"trees": 2}])
+def test_a_stablehlo_file_has_neither_averages_nor_instantaneous_parts(given):
     from mrgpssm.export.stablehlo import stablehlo
 
+    model = untrained(resolutions=(3, 1), **given)
     with pytest.raises(ConfigError, match="holds neither averages or delays"):
-        stablehlo(runtime.load(GOLDEN.with_name("model-v3.mrgpssm")))
+        stablehlo(runtime.parse(model_bytes(model.fitted_), "model"))

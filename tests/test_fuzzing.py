@@ -10,9 +10,9 @@ from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, runtime
 from mrgpssm.config import make_config, read_config
-from mrgpssm.estimator import make_plan
 from mrgpssm.modelfile import parse_model
 from mrgpssm.options import check_options
+from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.training import begin
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
@@ -22,7 +22,7 @@ CASES = 1000
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("parse", [parse_model, runtime.parse], ids=["package", "runtime"])
 def test_damaged_models_are_refused_or_used(number, parse):
     fuzzer = Fuzzer((GOLDEN / f"model-v{number}.mrgpssm").read_bytes(), "mrgpssm-model", number)

@@ -25,7 +25,7 @@ def golden() -> bytes:
     return (HERE / "model-v1.mrgpssm").read_bytes()
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
     model, expected = load(HERE / f"model-v{number}.mrgpssm"), np.load(HERE / f"model-v{number}-expected.npz")
     run = model.simulate(recording(2).inputs, samples=6, seed=3)
@@ -34,8 +34,10 @@ def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
     assert model.resolutions == (3, 1)
     assert model.ensemble == len(model.fitted_.ensemble) == min(number, 2)
     assert model.filters == ((2.0, 10.0) if number >= 3 else ())
-    assert model.delays == ((3, 7) if number == 4 else ())
-    assert (model.fitted_.static is not None) == (number == 4)
+    assert model.delays == ((3, 7) if number >= 4 else ())
+    assert list(model.fitted_.blend.parts) == (
+        ["static"] if number == 4 else ["static", "trees"] if number == 5 else []
+    )
     assert (model.fitted_.calibration == 1).all() == (number != 2)
     assert (model.fitted_.noise is not None) == (number >= 3)
     assert model.fitted_.units == {"Temp": "K"}
@@ -43,8 +45,8 @@ def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
 
 
 def test_what_is_loaded_is_written_again_byte_for_byte(tmp_path):
-    load(HERE / "model-v4.mrgpssm").save(tmp_path / "again.mrgpssm")
-    golden, again = (HERE / "model-v4.mrgpssm").read_bytes(), (tmp_path / "again.mrgpssm").read_bytes()
+    load(HERE / "model-v5.mrgpssm").save(tmp_path / "again.mrgpssm")
+    golden, again = (HERE / "model-v5.mrgpssm").read_bytes(), (tmp_path / "again.mrgpssm").read_bytes()
     old, new = (unpack(data, KIND, "file") for data in (golden, again))
     assert {k: v for k, v in old[0].items() if k != "packages"} == {k: v for k, v in new[0].items() if k != "packages"}
     assert set(old[1]) == set(new[1])
@@ -56,7 +58,7 @@ def test_what_is_loaded_is_written_again_byte_for_byte(tmp_path):
 def test_an_old_file_is_written_in_the_new_format_with_the_same_numbers(golden, tmp_path):
     load(HERE / "model-v1.mrgpssm").save(tmp_path / "new.mrgpssm")
     old, new = (unpack(data, KIND, "file") for data in (golden, (tmp_path / "new.mrgpssm").read_bytes()))
-    assert new[0]["version"] == 4
+    assert new[0]["version"] == 5
     for name, tensor in old[1].items():
         np.testing.assert_array_equal(tensor, new[1][name])
     assert set(new[1]) - set(old[1]) == {"calibration"}
@@ -120,7 +122,7 @@ def tensor(name, value):
 
 NOISE = "models.0.raw_observation_noise"
 WRONG = [
-    (put("version", 5), "written in format 5; this mrgpssm reads up to 4. Update mrgpssm"),
+    (put("version", 6), "written in format 6; this mrgpssm reads up to 5. Update mrgpssm"),
     (put("version", 2), "'ensemble' is missing or unknown"),
     (put("version", "1"), "must be a whole number"),
     (put("version", True), "must be a whole number"),

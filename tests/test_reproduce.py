@@ -12,7 +12,6 @@ from mrgpssm import MRGPSSM, metrics
 from mrgpssm.data import Scaling
 from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.errors import FitError
-from mrgpssm.estimator import make_plan
 from mrgpssm.experiments.reproduce import pieces
 from mrgpssm.experiments.reproduce.config import EXPERIMENTS, Evaluation, Method, make_options
 from mrgpssm.experiments.reproduce.evaluate import METRICS, evaluate, make_course, row_scores
@@ -21,6 +20,7 @@ from mrgpssm.experiments.reproduce.pieces import run_method
 from mrgpssm.experiments.reproduce.problems import Fold, Problem
 from mrgpssm.experiments.reproduce.run import Setting, reproduce
 from mrgpssm.modelfile import FittedModel
+from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.report.reproduction.page import page
 from mrgpssm.report.reproduction.results import Results
@@ -78,7 +78,7 @@ def test_a_member_of_a_fleet_over_folds_trains_as_the_estimator_on_that_fold(pro
         plan, ssm = make_plan(options, training, scaling)
         start = begin(plan, ssm)
         journal = Journal(plan.settings, 1, start.alive, (), lambda _: None)
-        alone = train_turn(plan, start, 0, journal, lambda _: None)
+        alone = train_turn(plan, start, journal, lambda _: None)
     assert (fleet.fold.tolist(), fleet.output.tolist()) == ([0, 0, 1, 1], [0, 1, 0, 1])
     same(jax.tree.map(lambda x: x[2:], fitted.state.ssm), alone.state.ssm, rtol=1e-4, atol=1e-5)
     same(jax.tree.map(lambda x: x[2:], fleet.ssm), ssm, rtol=0)

@@ -33,12 +33,12 @@ model = load(sys.argv[1])
 inputs = np.array(json.loads(sys.stdin.read()))
 run = model.simulate(inputs, samples=6, seed=3)
 model.stepper(samples=4).update(inputs[0], [5.0, 5.0])
-heavy = sorted({"jax", "jaxlib", "equinox", "scipy", "pandas", "optax"} & set(sys.modules))
+heavy = sorted({"jax", "jaxlib", "equinox", "scipy", "pandas", "optax", "sklearn"} & set(sys.modules))
 print(json.dumps([heavy, run.mean.tolist(), run.std.tolist(), run.quantiles[0.05].tolist()]))
 """
 
 
-@pytest.mark.parametrize("number", [2, 3, 4])
+@pytest.mark.parametrize("number", [2, 3, 4, 5])
 def test_a_process_without_jax_gives_the_golden_numbers(number):
     path, inputs = HERE / f"model-v{number}.mrgpssm", json.dumps(recording(2).inputs.tolist())
     done = subprocess.run([sys.executable, "-c", PROBE, path], input=inputs, capture_output=True, text=True, check=True)
@@ -56,6 +56,9 @@ CASES = {
     "filters": {"resolutions": (3, 1), "filters": (2, 15), "precision": "float64"},
     "delays": {"resolutions": (3, 1), "filters": (4,), "delays": (9, 2), "precision": "float64"},
     "static": {"resolutions": (3, 1), "delays": (5,), "static": 30, "precision": "float64", "rounds": 2},
+    "trees": {"resolutions": (3, 1), "filters": (4,), "trees": 12, "precision": "float64", "joint": True},
+    "noise": {"resolutions": (3, 1), "delays": (5,), "noise": "boosted", "folds": 2, "precision": "float64", "rounds": 2},
+    "both": {"resolutions": (3, 1), "delays": (5,), "static": 30, "trees": 7, "rounds": 2},
 }  # fmt: skip
 
 

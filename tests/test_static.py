@@ -1,4 +1,4 @@
-"""The instantaneous component: likelihood and mean against dense algebra, its share, and its way through the house."""
+"""The static part: likelihood and mean against dense algebra, delayed inputs, and its way through the house."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,8 +12,9 @@ from scipy.stats import multivariate_normal
 from mrgpssm import MRGPSSM, Sequence, load
 from mrgpssm.data import Drive, joined
 from mrgpssm.static import fit as fitting
-from mrgpssm.static.fit import MOST_SHARE, Kernel, fit_static, learn_kernels, objective, share
+from mrgpssm.static.fit import Kernel, fit_static, learn_kernels, objective
 from mrgpssm.static.law import StaticPart, distances
+from mrgpssm.static.weigh import MOST_SHARE
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -90,20 +91,6 @@ def test_a_known_function_is_learned():
     assert (error < 0.1).all(), error
     again = fit_static(u[:1000], y[:1000], learn_kernels(u[:1000], y[:1000], seed=0), inducing=200, seed=0)
     np.testing.assert_array_equal(part.weights, again.weights)
-
-
-def test_the_share_is_that_of_least_squares():
-    rng = np.random.default_rng(4)
-    a, b = rng.standard_normal((2, 500))
-    found = share([(a, 0.5 * b)])
-    tried = np.linspace(0, 1, 10001)
-    errors = [np.mean(((1 - s) * a + s * 0.5 * b) ** 2) for s in tried]
-    assert found == pytest.approx(tried[int(np.argmin(errors))], abs=1e-4)
-    a[::3] = np.nan
-    assert share([(a, np.full(500, np.nan))]) == 0.0
-    assert share([(a, 1e-9 * b)]) == MOST_SHARE
-    loud = share([(a, 0.5 * b), (1000 * a, 500 * b)])  # a recording does not count for its size
-    assert loud == pytest.approx(share([(a, 0.5 * b)]), abs=1e-12)
 
 
 @pytest.mark.parametrize("even", [True, False])

@@ -71,7 +71,7 @@ def linear_model(golden: runtime.RuntimeModel) -> runtime.RuntimeModel:
     arrays = Arrays(
         A.reshape(*one, 1), B.reshape(1, 2, 1, 2), b.reshape(one), np.full(one, 0.09), np.zeros((*one, 3, 3)),
         np.ones((1, 2, 3)), np.zeros((*one, 3, 3)), np.zeros(one), np.zeros((*one, 3)), np.zeros((*one, 3, 3)),
-        np.array([[0.4]]),
+        np.array([[0.4]]), np.zeros((2, 0), int),
     )  # fmt: skip
     start = Initial(np.array([0.5]), np.array([[0.6]]))
     return replace(

@@ -10,8 +10,10 @@ from mrgpssm import MRGPSSM
 from mrgpssm.data import Scaling
 from mrgpssm.members import init_model, output_groups
 from mrgpssm.modelfile import FittedModel
+from mrgpssm.noise.fit import Runs, fit_law
 from mrgpssm.options import check_options
 from mrgpssm.precision import floating_point
+from mrgpssm.static.boost import fit_trees
 from mrgpssm.static.law import StaticPart
 
 
@@ -44,7 +46,18 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     if options.static:
         shapes = {"inducing": (options.static, drives), "weights": (many, options.static), "slopes": (many, drives)}
         drawn = {key: rng.standard_normal(shape) for key, shape in shapes.items()}
-        scales, shares = rng.uniform(0.5, 3, (many, drives)), rng.uniform(0.2, 0.8, many)
+        scales, shares = rng.uniform(0.5, 3, (many, drives)), rng.uniform(0.2, 0.6, many)
         model.fitted_ = replace(model.fitted_, static=StaticPart(**drawn, lengthscales=scales, shares=shares))
+    if options.trees:
+        drive, jumps = rng.standard_normal((400, drives)), rng.standard_normal((400, many))
+        part = fit_trees(drive, jumps, options.trees, options.seed)
+        model.fitted_ = replace(model.fitted_, trees=replace(part, shares=rng.uniform(0.2, 0.4, many)))
+    if options.noise == "boosted":
+        mean, deviation, drive = (rng.standard_normal((200, n)) for n in (many, many, drives))
+        measured = mean + rng.standard_t(4.0, mean.shape)
+        noise = fit_law(Runs(measured, mean, np.abs(deviation), drive, np.arange(200) // 100), boosted=True)
+        assert noise.trees is not None
+        shares = replace(noise.trees, shares=rng.uniform(0.2, 0.9, many))
+        model.fitted_ = replace(model.fitted_, noise=replace(noise, trees=shares))
     model.history_ = ()
     return model

@@ -2,8 +2,8 @@
 
 What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
 constants, a mixture of restarts, and bands learned on folds. Many long recordings (four, with 5,000 rows in all) also
-get averaged and delayed inputs, a static part and learned noise; a single one cannot show whether those carry over.
-Short data get one or two small components.
+get averaged and delayed inputs, a static part, boosted trees and learned noise; a single one cannot show whether those
+carry over. Short data get one or two small components and a static part.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _USUAL, _APART = (30, 5, 1), 3  # resolutions that are added up to three, and ho
 _FASTEST = 10  # rows: the fastest average
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
-_STEPS = {"gpu": 300, "cpu": 200}
+_STEPS = {"gpu": 300, "cpu": 150}
 
 Settings = dict[str, Any]
 Reason = tuple[tuple[str, ...], Callable[[Settings], str]]  # what is chosen, and a sentence about its final value
@@ -53,7 +53,7 @@ def choose(given: Mapping[str, Any], training: list[Sequence], validated: bool) 
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
     if kept.get("folds") == 0 and not validated:
-        chosen |= {"noise": "gaussian", "static": 0}  # there will be nothing to learn them from
+        chosen |= {"noise": "gaussian", "static": 0, "trees": 0}  # there will be nothing to learn them from
     if kept.get("calibrate") is False:
         chosen |= {"noise": "gaussian"}
     settings = FIXED | chosen | kept
@@ -66,7 +66,7 @@ def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
     resolutions, how = _resolutions(found, max(map(len, training)), len(_USUAL))
     settings: Settings = {
         "resolutions": resolutions, "filters": _filters(max(resolutions)), "delays": _delays(found, training[0].dt),
-        "latent_dim": 4, "static": 2000, "restarts": 3, "ensemble": 3, "noise": "student",
+        "latent_dim": 4, "static": 2000, "trees": 250, "restarts": 3, "ensemble": 3, "noise": "boosted",
         "steps": _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"],
     }  # fmt: skip
     return settings, [
@@ -74,7 +74,7 @@ def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
         (("filters",), lambda s: f"averages of the inputs over {_listed(s['filters'])} rows: what coarse steps miss"),
         (("delays",), lambda s: f"inputs also with a delay, in rows: {_listed(s['delays'])}, a dead time that may be"),
         _sizes(f"{rows:,} rows in {len(training)} recordings are many"),
-        (("steps",), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: 300 with a GPU, 200 without"),
+        (("steps",), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: 300 with a GPU, 150 without"),
         *_LEARNED,
     ]
 
@@ -84,7 +84,7 @@ def _few(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
     resolutions, how = _resolutions(found, max(map(len, training)), 1)
     return {"resolutions": resolutions, "restarts": 3, "ensemble": 3}, [
         (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}{how}"),
-        _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are and no static part"),
+        _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are, no static part, no trees"),
         *_LEARNED,
     ]
 
@@ -117,12 +117,20 @@ def _static(s: Settings) -> str:
     return f"a static part of up to {s['static']:,} rows: its share is learned on unseen data" if s["static"] else ""
 
 
+def _trees(s: Settings) -> str:
+    return f"{s['trees']} boosted trees: they see jumps, and their share is learned as well" if s["trees"] else ""
+
+
 def _noise(s: Settings) -> str:
-    return "noise with heavy tails and a width of its own at every row" if s["noise"] == "student" else ""
+    if s["noise"] == "gaussian":
+        return ""
+    helped = ", found with the help of boosted trees" if s["noise"] == "boosted" else ""
+    return f"noise with heavy tails and a width of its own at every row{helped}"
 
 
 _LEARNED: tuple[Reason, ...] = (
     (("static",), _static),
+    (("trees",), _trees),
     (("ensemble",), lambda s: f"the mixture of {s['ensemble']} restarts: better than one of them as a rule"),
     (("noise",), _noise),
 )

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -21,20 +20,18 @@ from mrgpssm.data import (
     as_list,
     check_alike,
     check_lengths,
-    flatten,
     match,
     trained_on,
     unseen,
-    with_copies,
 )
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.mean_run import mean_run
-from mrgpssm.members import make_members, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.native import ready
 from mrgpssm.options import LISTS, Options, check_calibration, check_options, check_simulation
+from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import forecast, scores
 from mrgpssm.progress import announce, reporter, told
@@ -91,10 +88,18 @@ class MRGPSSM:
         folds: Further models of every output, each trained without a part of the data; their free runs over it
             calibrate the bands where `fit` is given no validation sequences (0).
         noise: What the bands assume of measurements: "gaussian", the same everywhere, or "student", heavy tails and a
-            width that depends on inputs and outputs, learned in calibration ("gaussian").
+            width that depends on inputs and outputs, learned in calibration, or "boosted", the same with the help of
+            boosted trees ("gaussian").
         delays: Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times (none).
         static: Inducing rows of an instantaneous component, a Gaussian process of the inputs, their averages and
             delayed copies; its share in the output is learned on unseen data, as the bands are (0: there is none).
+        finetune: Further cycles after backfitting in which components train together, on windows of every stride: at
+            stride r all whose resolution is at least r (0).
+        cascade: The states of slower components are inputs of the faster ones (False).
+        optimiser: "adam", or "natural": natural gradients for q(v), Adam for everything else ("adam").
+        early_stopping: Keep the cycle that is best in free runs over unseen data; needs `validation` or `folds`
+            (False).
+        trees: Boosted trees of the same inputs as `static`, at most so many; weighed on unseen data as well (0).
     """
 
     def __init__(
@@ -121,9 +126,14 @@ class MRGPSSM:
         seed: int = 0,
         filters: SequenceOf[float] | None = None,
         folds: int | None = None,
-        noise: Literal["gaussian", "student"] | None = None,
+        noise: Literal["gaussian", "student", "boosted"] | None = None,
         delays: SequenceOf[int] | None = None,
         static: int | None = None,
+        finetune: int | None = None,
+        cascade: bool | None = None,
+        optimiser: Literal["adam", "natural"] | None = None,
+        early_stopping: bool | None = None,
+        trees: int | None = None,
     ):
         self.resolutions = resolutions
         self.latent_dim = latent_dim
@@ -150,6 +160,11 @@ class MRGPSSM:
         self.noise = noise
         self.delays = delays
         self.static = static
+        self.finetune = finetune
+        self.cascade = cascade
+        self.optimiser = optimiser
+        self.early_stopping = early_stopping
+        self.trees = trees
 
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments, as given.
@@ -217,7 +232,8 @@ class MRGPSSM:
 
         Args:
             sequences: Recordings with the same columns and the same dt.
-            validation: Other recordings; they change the width of the bands and nothing else.
+            validation: Other recordings: the bands, the shares of static parts and, with `early_stopping`, the best
+                cycle are learned on them, and nothing else.
             progress: Show a bar, or a line now and then where there is no terminal.
             run_dir: A folder for this run alone.
             checkpoint_seconds: Seconds between checkpoints.
@@ -240,7 +256,7 @@ class MRGPSSM:
         announce(self.chosen_ if progress else ())
         with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
             report = told(shown, *callbacks)
-            plan, ssm = make_plan(options, training, scaling)
+            plan, ssm = make_plan(options, training, scaling, held_out or [])
             if run_dir is None:
                 fleet = fit_fleet(plan, begin(plan, ssm), report)
             else:
@@ -383,16 +399,6 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
     model.fitted_, model.history_, model.chosen_ = fitted, (), ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
     return model
-
-
-def make_plan(options: Options, training: list[Sequence], scaling: Scaling) -> tuple[Plan, SSM[Component]]:
-    """The training plan, and all members at their starting values; needs the precision switched on."""
-    driven = [options.drive(s) for s in with_copies(training, options.folds)]
-    series, first = flatten(driven, scaling, jnp.dtype(options.precision)), driven[0]
-    tasks, ssm = make_members(options, len(training), len(first.input_names), len(first.output_names))
-    if options.drive:
-        ssm = start_on_data(ssm, series.inputs, tasks.key)
-    return Plan(training_settings(options), series, tasks, options.resolutions), ssm
 
 
 def _fit_in(run: RunDirectory, options: Options, plan: Plan, ssm: SSM[Component], first: Sequence, report) -> FleetFit:

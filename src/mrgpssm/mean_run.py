@@ -11,7 +11,7 @@ from mrgpssm.members import head_rows
 from mrgpssm.model import Component
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.precision import floating_point
-from mrgpssm.rollout import Noise, draw_states, fastest
+from mrgpssm.rollout import Noise, departures, draw_states, fastest
 
 
 def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
@@ -23,13 +23,16 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
         for models in model.ensemble:
             for columns, ssm in zip(model.groups, models, strict=True):
                 head = _head(model, inputs, len(columns))
-                for unit, component in zip(ssm.time_units, ssm.components, strict=True):
-                    steps = jnp.asarray(gaps / unit, dtype)
-                    outputs = _component_run(component, jnp.asarray(inputs, dtype), steps, jnp.asarray(head, dtype))
+                states = {}
+                for part in ssm.walk_order():
+                    steps = jnp.asarray(gaps / ssm.time_units[part], dtype)
+                    driven = jnp.asarray(np.hstack([inputs, *(states[j] for j in ssm.slower(part))]), dtype)
+                    outputs, states[part] = _component_run(
+                        ssm.components[part], driven, steps, jnp.asarray(head, dtype)
+                    )
                     total[:, list(columns)] += np.asarray(outputs, float)
     mean = total / len(model.ensemble)
-    if model.static is not None:
-        mean = (1 - model.static.shares) * mean + model.static.course(inputs)
+    mean = model.blend.rest * mean + model.blend.course(inputs)
     return model.scaling.output_mean + model.scaling.output_sd * mean
 
 
@@ -42,9 +45,11 @@ def _head(model: FittedModel, inputs: np.ndarray, outputs: int) -> np.ndarray:
 @eqx.filter_jit
 def _component_run(
     component: Component, inputs: Float[Array, "t u"], steps: Float[Array, " t"], head: Float[Array, "h c"]
-) -> Float[Array, "t y"]:
+) -> tuple[Float[Array, "t y"], Float[Array, "t d"]]:
+    """Outputs and states of every row."""
     (d, m), dtype, t = component.inducing_shape, component.dtype, steps.shape[0]
     start = component.initial.posterior(head).mean[None, None]
     silence = Noise(jnp.zeros((1, 1, d), dtype), jnp.zeros((1, 1, d, m), dtype), jnp.zeros((1, 1, t, d), dtype))
-    states = draw_states(fastest(), component.dynamics(), start, inputs[None], steps[None], silence)[0, 0]
-    return jax.vmap(component.emission)(jnp.concatenate([start[0], states[:-1]]))
+    states = draw_states(fastest(), component.dynamics(), start, inputs[None], steps[None], silence)
+    current = departures(start, states)[0, 0]
+    return jax.vmap(component.emission)(current), current

@@ -26,6 +26,7 @@ _PLACES = 2000
 _SHAPELESS: dict[str, Any] = dict.fromkeys(("samples", "windows", "cycles", "steps", "restarts", "ensemble"), 1)
 _SHAPELESS |= {"learning_rate": 1.0, "anneal": 1.0, "seed": 0, "order": "given", "calibrate": True, "folds": 0}
 _SHAPELESS |= {"filters": (), "delays": (), "static": 0, "noise": "gaussian"}
+_SHAPELESS |= {"finetune": 0, "optimiser": "adam", "early_stopping": False, "trees": 0}
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 
 Groups = tuple[tuple[int, ...], ...]
@@ -44,6 +45,8 @@ def training_settings(options: Options) -> TrainingSettings:
         anneal=options.anneal,
         window_start="cache" if options.window_start == "cache" else "initial",
         order=options.order,
+        optimiser=options.optimiser,
+        finetune=options.finetune,
         head=head_rows(options),
         chunk=next(c for c in _CHUNKS if options.steps % c == 0),
     )
@@ -59,10 +62,13 @@ def output_groups(options: Options, outputs: int) -> Groups:
     return (tuple(range(outputs)),) if options.joint else tuple((column,) for column in range(outputs))
 
 
-def make_members(options: Options, sequences: int, inputs: int, outputs: int) -> tuple[Task, SSM[Component]]:
+def make_members(
+    options: Options, sequences: int, inputs: int, outputs: int, held_out: int = 0
+) -> tuple[Task, SSM[Component]]:
     """Tasks and starting values of all restarts and folds of all outputs, with a leading fleet axis.
 
-    Where there are fewer sequences than folds, the tasks are for `with_copies` of them.
+    Where there are fewer sequences than folds, the tasks are for `with_copies` of them. Nobody trains on the `held_out`
+    ones that come after all of these.
     """
     dtype = jnp.dtype(options.precision)
     groups, root = output_groups(options, outputs), jax.random.key(options.seed)
@@ -73,7 +79,7 @@ def make_members(options: Options, sequences: int, inputs: int, outputs: int) ->
     tasks = Task(
         key=keys,
         columns=jnp.repeat(jnp.asarray(groups, jnp.int32), each, axis=0),
-        training=jnp.asarray(np.tile(_training(options, sequences), (len(groups), 1))),
+        training=jnp.asarray(np.tile(_training(options, sequences, held_out), (len(groups), 1))),
         input_shift=jnp.zeros((members, inputs), dtype),
         input_scale=jnp.ones((members, inputs), dtype),
         output_shift=jnp.zeros((members, width), dtype),
@@ -82,11 +88,11 @@ def make_members(options: Options, sequences: int, inputs: int, outputs: int) ->
     return tasks, eqx.filter_vmap(lambda key: init_model(options, inputs, width, key))(keys)
 
 
-def _training(options: Options, sequences: int) -> np.ndarray:
+def _training(options: Options, sequences: int, held_out: int) -> np.ndarray:
     """Who trains on what: restarts on every given sequence, folds on all but their part."""
     folds = masks(options.folds, sequences)
     everything = np.arange(folds.shape[1]) < sequences
-    return np.concatenate([np.tile(everything, (options.restarts, 1)), folds])
+    return np.pad(np.concatenate([np.tile(everything, (options.restarts, 1)), folds]), ((0, 0), (0, held_out)))
 
 
 def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Component]:
@@ -101,6 +107,7 @@ def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Com
         inducing=options.inducing,
         key=key,
         dtype=dtype,
+        cascading=options.cascade,
     )
     if options.window_start != "recognition":
         return ssm
@@ -115,13 +122,15 @@ def start_on_data(ssm: SSM[Component], inputs: Float[Array, "rows u"], keys: Key
 
     Uniform points fill a cube that the data leave nearly empty when there are many inputs; the mean squared distance
     of two points grows with their number, and lengthscales start at sqrt(z / 6) of the preset's to make up for it.
+    States that drive a component of a cascade come after the inputs; nobody has seen them yet, and they stay uniform.
     """
     width, count = inputs.shape[1], len(ssm.components)
 
     def place(component: Component, key: Key) -> Component:
         at = component.transition.gp.inducing
         rows = jax.random.randint(key, at.shape[:-1], 0, inputs.shape[0])
-        at = at.at[..., -width:].set(inputs[rows])
+        first = component.inducing_shape[0]
+        at = at.at[..., first : first + width].set(inputs[rows])
         lengthscales = component.transition.gp.kernel.lengthscales * math.sqrt(at.shape[-1] / _PLAIN)
         return eqx.tree_at(
             lambda c: (c.transition.gp.inducing, c.transition.gp.kernel.raw_lengthscales),

@@ -11,24 +11,28 @@ from typing import Any
 
 import numpy as np
 
+from mrgpssm.cascade import slower
 from mrgpssm.data import Scaling, Sequence, joined
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
-from mrgpssm.noise.law import StudentNoise, feature_count
+from mrgpssm.noise.files import noise_tensors, read_noise
+from mrgpssm.noise.law import StudentNoise
 from mrgpssm.options import Options, check_options, is_count, is_positive
 from mrgpssm.precision import floating_point
+from mrgpssm.static.files import part_tensors, read_parts
 from mrgpssm.static.law import StaticPart
+from mrgpssm.static.part import Blend
+from mrgpssm.static.trees import TreesPart
 from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_atomic
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _KIND = "mrgpssm-model"
 _KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "ensemble"}
 # Options that came with a format, and what they mean before it.
 _ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": [], "folds": 0, "noise": "gaussian"}}
 _ADDED |= {4: {"delays": [], "static": 0}}
-_NOISE = {"noise.weights", "noise.dof", "noise.edges"}
-_STATIC = ("inducing", "weights", "lengthscales", "slopes", "shares")
+_ADDED |= {5: {"finetune": 0, "cascade": False, "optimiser": "adam", "early_stopping": False, "trees": 0}}
 _SCALING = ("input_mean", "input_sd", "output_mean", "output_sd")
 
 
@@ -37,8 +41,9 @@ class FittedModel:
     """What training leaves: one or more models per group of output columns, and the way to the data's units.
 
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
-    samples from their mean are multiplied by `calibration`, one factor per output. `static` is the instantaneous
-    component. `bounds` and `skipped` are (groups, restarts): the lower bound of every restart, and its skipped steps.
+    samples from their mean are multiplied by `calibration`, one factor per output. `static` and `trees` are
+    the instantaneous parts. `bounds` and `skipped` are (groups, restarts): the lower bound of every restart, and its
+    skipped steps.
     """
 
     options: Options
@@ -53,6 +58,12 @@ class FittedModel:
     calibration: np.ndarray
     noise: StudentNoise | None = None
     static: StaticPart | None = None
+    trees: TreesPart | None = None
+
+    @property
+    def blend(self) -> Blend:
+        """The instantaneous parts beside the components."""
+        return Blend.of(len(self.output_names), static=self.static, trees=self.trees)
 
     @property
     def models(self) -> tuple[SSM[Component], ...]:
@@ -92,10 +103,8 @@ def model_bytes(model: FittedModel) -> bytes:
     tensors = {f"scaling.{name}": np.asarray(getattr(model.scaling, name), float) for name in _SCALING}
     tensors |= {"bounds": np.asarray(model.bounds, float), "skipped": np.asarray(model.skipped, np.int64)}
     tensors |= {"calibration": np.asarray(model.calibration, float)}
-    if model.noise is not None:
-        tensors |= {f"noise.{key}": getattr(model.noise, key) for key in ("weights", "dof", "edges")}
-    if model.static is not None:
-        tensors |= {f"static.{key}": getattr(model.static, key) for key in _STATIC}
+    tensors |= noise_tensors(model.noise)
+    tensors |= part_tensors(model.blend)
     for number, models in enumerate(model.ensemble):
         for index, ssm in enumerate(models):
             tensors |= named_leaves(ssm, _prefix(number, index))
@@ -132,50 +141,25 @@ def parse_model(data: bytes, name: str) -> FittedModel:
             tuple(fill(shape, tensors, _prefix(number, index), name) for index in range(len(groups)))
             for number in range(rounds)
         )
-    learned = options.noise == "student" and "noise.weights" in tensors
-    noise = _noise(tensors, len(outputs), len(drives), name) if learned else None
-    static = _static(tensors, len(outputs), len(drives), options.static, name)
-    known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING), *(_NOISE if learned else ())}
-    known |= set() if static is None else {f"static.{key}" for key in _STATIC}
+    noise = read_noise(tensors, options.noise, len(outputs), len(drives), name)
+    parts = read_parts(tensors, len(outputs), len(drives), options.static, options.trees, name)
+    model = FittedModel(
+        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise, *parts
+    )
+    known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING)}
+    known |= {*noise_tensors(noise), *part_tensors(model.blend)}
     extra = sorted(key for key in tensors if key not in known and not key.startswith(("models.", "ensemble.")))
     if extra:
         raise ModelFileError(f"{name}: tensor {extra[0][:60]!r} is not part of a model.")
-    return FittedModel(
-        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise, static
-    )
-
-
-def _noise(tensors: dict[str, np.ndarray], outputs: int, drives: int, name: str) -> StudentNoise:
-    """The law of measurements; ν is above 2, so that deviations exist."""
-    weights = _table(tensors, "noise.weights", (outputs, feature_count(drives)), name)
-    dof = _vector(tensors, "noise.dof", outputs, name, positive=True)
-    edges = _table(tensors, "noise.edges", (outputs, 2), name)
-    if not (np.isfinite(weights).all() and np.isfinite(edges).all() and (dof > 2).all()):
-        raise ModelFileError(f"{name}: the noise must be finite and have more than 2 degrees of freedom.")
-    return StudentNoise(np.asarray(weights, float), dof, np.asarray(edges, float))
-
-
-def _static(tensors: dict[str, np.ndarray], outputs: int, drives: int, most: int, name: str) -> StaticPart | None:
-    """The instantaneous component, where there is one; it has at most `most` inducing rows."""
-    if not most or "static.inducing" not in tensors:
-        return None
-    rows = len(tensors["static.inducing"]) if tensors["static.inducing"].ndim else 0
-    if not 0 < rows <= most:
-        raise ModelFileError(f"{name}: tensor static.inducing has {rows} rows; its settings ask for 1 to {most}.")
-    shapes = {"inducing": (rows, drives), "weights": (outputs, rows), "shares": (outputs,)}
-    shapes |= dict.fromkeys(("lengthscales", "slopes"), (outputs, drives))
-    part = StaticPart(*(np.asarray(_table(tensors, f"static.{key}", shapes[key], name), float) for key in _STATIC))
-    finite = all(np.isfinite(getattr(part, key)).all() for key in _STATIC)
-    if not (finite and (part.lengthscales > 0).all() and ((part.shares >= 0) & (part.shares <= 1)).all()):
-        raise ModelFileError(f"{name}: the static part must be finite, with positive lengthscales and shares in 0..1.")
-    return part
+    return model
 
 
 def _check_sizes(options: Options, drives: int, tensors: dict[str, np.ndarray], name: str) -> None:
     """Sizes that cost time and memory must be those of tensors that are there, before anything is built from them."""
     d, m = options.latent_dim, options.inducing
     for part in (0, len(options.resolutions) - 1):
-        _table(tensors, f"{_prefix(0, 0)}.components.{part}.transition.gp.inducing", (d, m, d + drives), name)
+        z = d + drives + (d * len(slower(options.resolutions, part)) if options.cascade else 0)
+        _table(tensors, f"{_prefix(0, 0)}.components.{part}.transition.gp.inducing", (d, m, z), name)
 
 
 def _prefix(number: int, index: int) -> str:

@@ -15,17 +15,21 @@ from mrgpssm.model import PRESETS
 
 _COUNTS = ("latent_dim", "inducing", "samples", "windows", "window", "cycles", "steps", "restarts", "ensemble")
 MOST_STATIC = 20_000
+MOST_TREES = 2_000
 MOST_FILTERS = 16  # and as many delays
 MOST_DELAY = 100_000
 MOST, MOST_SEED = 2**31 - 1, 2**32 - 1  # counters have 32 bits; so have the seeds of JAX without 64-bit integers
 LISTS = ("resolutions", "filters", "delays")
-_SWITCHES = ("joint", "calibrate")
+_FROM_ZERO = ("buffer", "folds", "static", "finetune", "trees")
+_UNSEEN = {"static": "is weighed", "trees": "are weighed", "early_stopping": "is judged"}  # what each needs it for
+_SWITCHES = ("joint", "calibrate", "cascade", "early_stopping")
 _CHOICES = {
     "preset": tuple(PRESETS),
     "precision": ("float32", "float64"),
     "window_start": ("cache", "initial", "recognition"),
     "order": ("fast-first", "given"),
-    "noise": ("gaussian", "student"),
+    "noise": ("gaussian", "student", "boosted"),
+    "optimiser": ("adam", "natural"),
 }
 
 
@@ -33,7 +37,8 @@ _CHOICES = {
 FIXED: dict[str, Any] = {
     "resolutions": (30, 5, 1), "latent_dim": 2, "inducing": 50, "samples": 20, "windows": 20, "window": 50,
     "buffer": 10, "cycles": 10, "steps": 300, "restarts": 1, "ensemble": 1, "filters": (), "delays": (), "static": 0,
-    "folds": 0, "noise": "gaussian",
+    "folds": 0, "noise": "gaussian", "finetune": 0, "cascade": False, "optimiser": "adam", "early_stopping": False,
+    "trees": 0,
 }  # fmt: skip
 
 
@@ -68,9 +73,14 @@ class Options:
     calibrate: bool
     seed: int
     folds: int
-    noise: Literal["gaussian", "student"]
+    noise: Literal["gaussian", "student", "boosted"]
     delays: tuple[int, ...]
     static: int
+    finetune: int
+    cascade: bool
+    optimiser: Literal["adam", "natural"]
+    early_stopping: bool
+    trees: int
 
     @property
     def drive(self) -> Drive:
@@ -92,6 +102,8 @@ def check_options(given: Mapping[str, Any]) -> Options:
     _check_count("seed", given["seed"], 0, MOST_SEED)
     _check_count("folds", given["folds"], 0)
     _check_count("static", given["static"], 0, MOST_STATIC)
+    _check_count("finetune", given["finetune"], 0)
+    _check_count("trees", given["trees"], 0, MOST_TREES)
     rate, anneal = given["learning_rate"], given["anneal"]
     if not is_positive(rate):
         raise ConfigError(f"learning_rate must be a positive number; got {rate!r:.80}.")
@@ -105,14 +117,14 @@ def check_options(given: Mapping[str, Any]) -> Options:
             raise ConfigError(f"{name} must be true or false; got {given[name]!r:.80}.")
     if given["folds"] == 1:
         raise ConfigError("folds must be 0 or at least 2; a single one would leave out everything.")
-    if given["noise"] == "student" and not given["calibrate"]:
-        raise ConfigError('noise="student" is learned in calibration; use calibrate=True with it.')
+    if given["noise"] != "gaussian" and not given["calibrate"]:
+        raise ConfigError(f'noise="{given["noise"]}" is learned in calibration; use calibrate=True with it.')
     if given["ensemble"] > given["restarts"]:
         raise ConfigError(
             f"ensemble is how many of the restarts are kept, at most restarts = {given['restarts']}; "
             f"got {given['ensemble']}."
         )
-    checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, "buffer", "seed", "folds", "static")}
+    checked: dict[str, Any] = {name: int(given[name]) for name in (*_COUNTS, *_FROM_ZERO, "seed")}
     checked |= {name: given[name] for name in _CHOICES}
     checked |= {"learning_rate": float(rate), "anneal": float(anneal)}
     checked |= {name: bool(given[name]) for name in _SWITCHES}
@@ -170,10 +182,15 @@ def _check_count(name: str, value: Any, least: int, most: int = MOST) -> None:
 
 def check_calibration(options: Options, validated: bool) -> None:
     """Refuse what there will be nothing to learn from."""
-    if options.static and not validated and not options.folds:
-        raise ConfigError("static is weighed on unseen data; give validation sequences, or folds=4.")
-    if options.noise == "student" and not validated and not options.folds:
-        raise ConfigError('noise="student" is learned from unseen data; give validation sequences, or folds=4.')
+    if validated or options.folds:
+        return
+    for name, needs in _UNSEEN.items():
+        if getattr(options, name):
+            raise ConfigError(f"{name} {needs} on unseen data; give validation sequences, or folds=4.")
+    if options.noise != "gaussian":
+        raise ConfigError(
+            f'noise="{options.noise}" is learned from unseen data; give validation sequences, or folds=4.'
+        )
 
 
 def check_simulation(fitted: bool, samples: Any, stride: Any, quantiles: Iterable[float], seed: Any = 0) -> None:

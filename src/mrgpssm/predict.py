@@ -18,13 +18,14 @@ from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.members import head_rows
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel
-from mrgpssm.noise.fit import fit_noise, student_nll_terms
+from mrgpssm.noise.fit import Runs, fit_noise, student_nll_terms
 from mrgpssm.noise.law import StudentNoise
 from mrgpssm.precision import floating_point
 from mrgpssm.simulate import Particles, assimilate, free_run, start_particles
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
 _CALIBRATION_ROWS, _NOISE_ROWS, _CALIBRATION_SAMPLES = 5_000, 20_000, 100
+_GROUPS = 4
 
 Pair = tuple[FittedModel, list[Sequence]]  # a model, and sequences it has not seen
 
@@ -128,8 +129,7 @@ def scores_of(pairs: SequenceOf[Pair], samples: int, seed: int) -> pd.DataFrame:
 
 def component_names(model: FittedModel) -> list[str]:
     """What forecasts call the components."""
-    names = [f"component_{i + 1}_R{r}" for i, r in enumerate(model.options.resolutions)]
-    return names if model.static is None else [*names, "static"]
+    return [*(f"component_{i + 1}_R{r}" for i, r in enumerate(model.options.resolutions)), *model.blend.parts]
 
 
 def _score_terms(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> list[dict[str, np.ndarray]]:
@@ -160,8 +160,8 @@ def free_means(model: FittedModel, sequences: list[Sequence]) -> list[np.ndarray
     return means
 
 
-def learned_noise(pairs: SequenceOf[Pair]) -> StudentNoise:
-    """The law of measurements around free runs, from models and sequences they have not seen."""
+def learned_noise(pairs: SequenceOf[Pair], boosted: bool) -> StudentNoise:
+    """The law of measurements around free runs, from models and sequences they have not seen; trees may help."""
     thin = -(-sum(len(s) for _, sequences in pairs for s in sequences) // _NOISE_ROWS)
     kept: list[list[np.ndarray]] = [[], [], [], []]
     for model, sequences in pairs:
@@ -177,7 +177,16 @@ def learned_noise(pairs: SequenceOf[Pair]) -> StudentNoise:
             [model.drive(s)[::thin] for s in sequences],
         ), strict=True):  # fmt: skip
             into.extend(values)
-    return fit_noise(*(np.concatenate(values) for values in kept))
+    runs = Runs(*(np.concatenate(values) for values in kept), groups=_groups(kept[0]))
+    return fit_noise(runs, boosted)
+
+
+def _groups(pieces: list[np.ndarray]) -> np.ndarray:
+    """Four groups of whole sequences, or of stretches where there are fewer, a number for every row."""
+    lengths = [len(piece) for piece in pieces]
+    if len(pieces) >= _GROUPS:
+        return np.repeat(np.arange(len(pieces)) % _GROUPS, lengths)
+    return np.concatenate([np.arange(n) * _GROUPS // n for n in lengths])
 
 
 def calibration(pairs: SequenceOf[Pair]) -> np.ndarray:
@@ -205,7 +214,7 @@ def _pieces(
     """Free runs of all models over all sequences at once, handed out by sequence and group of outputs."""
     inputs = [model.drive(sequence, warmup) for sequence in sequences]
     before = None if warmup is None else model.drive(warmup)[-1]
-    still = [None if model.static is None else model.static.course(u, before) for u in inputs]
+    still = [model.blend.courses(u, before) for u in inputs]
     clocks = [sequence.clock() for sequence in sequences]
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
@@ -229,15 +238,13 @@ def _pieces(
 
 
 def _mixed(
-    model: FittedModel, group: int, parts: list[np.ndarray], still: np.ndarray | None, rows: np.ndarray
+    model: FittedModel, group: int, parts: list[np.ndarray], still: list[np.ndarray], rows: np.ndarray
 ) -> list[np.ndarray]:
-    """All that adds up to the outputs: (1 - s) times every component, and s times the static part."""
-    if model.static is None or still is None:
-        return parts
+    """All that adds up to the outputs: what is left to every component, and what the instantaneous parts add."""
     columns, dtype = np.array(model.groups[group]), parts[0].dtype
-    rest = (1 - model.static.shares[columns]).astype(dtype)
-    added = np.broadcast_to(still[np.ix_(rows, columns)].astype(dtype), parts[0].shape)
-    return [*(rest * part for part in parts), added]
+    rest, at = model.blend.rest[columns].astype(dtype), np.ix_(rows, columns)
+    added = [np.broadcast_to(course[at].astype(dtype), parts[0].shape) for course in still]
+    return [*(rest * part for part in parts), *added]
 
 
 def _piece(

@@ -1,6 +1,7 @@
 """Free run: a fitted model simulated for as long as inputs are given, in chunks of constant memory.
 
-Full Monte Carlo over all components: every sample draws its own v and x_0 per component once and keeps them.
+Full Monte Carlo over all components: every sample draws its own v and x_0 per component once and keeps them. In a
+cascade, every sample of a component is driven by the same sample of the slower ones.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import numpy as np
 
 from mrgpssm._types import Array, Float, Int, Key, Keys
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Noise, draw_process, draw_states, fastest
+from mrgpssm.rollout import Noise, departures, draw_driven, draw_process, fastest
 
 _START, _PROCESS, _WARMUP = 0, 1, 2
 
@@ -57,21 +58,24 @@ def _advance(
     steps: Float[Array, "k t"],
     first: Int[Array, ""],
     every: int,
+    slower: tuple[Float[Array, "k s t _"], ...],
     key: Key,
-) -> tuple[Particles, Float[Array, "k s c y"]]:
+) -> tuple[Particles, Float[Array, "k s c y"], Float[Array, "k s t d"]]:
     """Walk one chunk of k sequences; outputs are those of its first row and every `every`-th one after it.
 
-    Every sequence sees the same noise: what comes out for one does not depend on its company.
+    Every sequence sees the same noise: what comes out for one does not depend on its company. The states before every
+    step come last, for the components that they drive; `slower` are those that drive this one.
     """
     k, s, d = here.states.shape
     process = draw_process(key, first, steps.shape[1], (s, d), steps.dtype)
     noise = Noise(here.states, here.inducing, jnp.broadcast_to(process[None], (k, *process.shape)))
-    states = draw_states(fastest(), component.dynamics(), here.states, inputs, steps, noise)
-    current = jnp.concatenate([here.states[:, :, None], states[:, :, :-1]], axis=2)[:, :, ::every]
-    return Particles(states[:, :, -1], here.inducing), jax.vmap(jax.vmap(jax.vmap(component.emission)))(current)
+    states = draw_driven(fastest(), component.dynamics(), here.states, inputs, slower, steps, noise)
+    current = departures(here.states, states)
+    outputs = jax.vmap(jax.vmap(jax.vmap(component.emission)))(current[:, :, ::every])
+    return Particles(states[:, :, -1], here.inducing), outputs, current
 
 
-_advance_all = eqx.filter_jit(eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, None, None, None, None, 0)))
+_advance_all = eqx.filter_jit(eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, None, None, None, None, 0, 0)))
 
 
 def free_run(
@@ -87,35 +91,52 @@ def free_run(
     """Output samples of rows 0, stride, 2 stride, ... of all sequences by all models, chunk by chunk.
 
     `ssm` and `keys` have a leading axis of models, `particles` of models and sequences. A component takes steps of at
-    most its own time unit: where the stride is longer, it takes several between outputs. Sequences that have ended run
-    on idly.
+    most its own time unit: where the stride is longer, it takes several between outputs. A faster component of a
+    cascade then takes more of them than one that drives it, whose state is held until its next step. Sequences that
+    have ended run on idly.
     """
     rows = np.arange(0, max(map(len, inputs)), stride)
+    substeps = [int(np.ceil(stride / unit)) for unit in ssm.time_units]
     count = min(chunk, len(rows))
     root = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, _PROCESS)
     for first in range(0, len(rows), count):
         chosen = rows[first : first + count]
         padded = np.concatenate([chosen, chosen[-1] + stride * np.arange(1, count - len(chosen) + 1)])
-        moved, parts = [], []
-        for index, component in enumerate(ssm.components):
-            unit, every = ssm.time_units[index], int(np.ceil(stride / ssm.time_units[index]))
+        moved, parts, walked = {}, {}, {}
+        for index in ssm.walk_order():
+            component, unit, every = ssm.components[index], ssm.time_units[index], substeps[index]
+            slower = tuple(_held(walked[j], substeps[j], every, stride) for j in ssm.slower(index))
             fine = [_fine(u, clock, padded, stride, unit, every) for u, clock in zip(inputs, clocks, strict=True)]
             arrays = (jnp.asarray(np.stack(values), component.dtype) for values in zip(*fine, strict=True))
             start = jnp.asarray(first * every, jnp.int32)
             own = jax.vmap(jax.random.fold_in, in_axes=(0, None))(root, index)
-            here, outputs = _advance_all(component, particles[index], *arrays, start, every, own)
-            moved.append(here)
-            parts.append(np.asarray(outputs)[:, :, :, : len(chosen)])
-        particles = tuple(moved)
-        yield Draws(chosen, tuple(parts))
+            moved[index], outputs, walked[index] = _advance_all(
+                component, particles[index], *arrays, start, every, slower, own
+            )
+            parts[index] = np.asarray(outputs)[:, :, :, : len(chosen)]
+        particles = tuple(moved[index] for index in range(len(moved)))
+        yield Draws(chosen, tuple(parts[index] for index in range(len(parts))))
+
+
+def _held(states: Float[Array, "g k s slow d"], slow: int, fast: int, stride: int) -> Float[Array, "g k s fast d"]:
+    """States of `slow` sub-steps a stride at each of `fast` ones: of the latest that is not after it."""
+    if slow == fast:
+        return states
+    latest = np.searchsorted(_within(stride, slow), _within(stride, fast), side="right") - 1
+    g, k, s, rows, d = states.shape
+    return states.reshape(g, k, s, rows // slow, slow, d)[:, :, :, :, latest].reshape(g, k, s, -1, d)
+
+
+def _within(stride: int, every: int) -> np.ndarray:
+    """Where the `every` sub-steps of a stride begin, in rows."""
+    return (np.arange(every) * stride) // every
 
 
 def _fine(
     inputs: np.ndarray, clock: np.ndarray, rows: np.ndarray, stride: int, unit: float, every: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and step sizes between output rows, with `every` sub-steps where the stride exceeds the time unit."""
-    within = (np.arange(every) * stride) // every
-    fine = (rows[:, None] + within[None, :]).ravel()
+    fine = (rows[:, None] + _within(stride, every)[None, :]).ravel()
     ends = np.append(fine[1:], rows[-1] + stride)
     last = len(clock) - 1
     known, following = np.minimum(fine, last), np.minimum(ends, last)
@@ -150,10 +171,12 @@ def assimilate(
         states = _analyse(ssm, states, y, variance, key_y)
         moved = []
         for index, d in enumerate(dynamics):
-            h, forcing = gap / ssm.time_units[index], d.forcing(u)
-            mean, spread = jax.vmap(lambda x, v, d=d, f=forcing, h=h: d.transition(x, f, h, v))(
-                states[index], draws[index]
-            )
+            h, slower = gap / ssm.time_units[index], tuple(states[j] for j in ssm.slower(index))
+
+            def step(x, v, drivers, d=d, h=h):
+                return d.transition(x, d.forcing(jnp.concatenate([u, *drivers])), h, v)
+
+            mean, spread = jax.vmap(step)(states[index], draws[index], slower)
             noise = jax.random.normal(jax.random.fold_in(key_x, index), mean.shape, mean.dtype)
             moved.append(mean + jnp.sqrt(spread) * noise)
         return tuple(moved), None

@@ -1,5 +1,6 @@
-"""What is learned from data that training has not seen: how much to trust the static part, and how wide bands are."""
+"""What is learned from data that training has not seen: how much to trust instantaneous parts, how wide bands are."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,11 +8,20 @@ import pandas as pd
 
 from mrgpssm.data import Sequence
 from mrgpssm.modelfile import FittedModel
+from mrgpssm.options import Options
 from mrgpssm.predict import calibration, free_means, learned_noise, scores_of
-from mrgpssm.static.fit import Kernel, fit_static, learn_kernels, share
+from mrgpssm.static.boost import fit_trees
+from mrgpssm.static.fit import fit_static, learn_kernels
 from mrgpssm.static.law import StaticPart
+from mrgpssm.static.part import row_before
+from mrgpssm.static.trees import TreesPart
+from mrgpssm.static.weigh import shares
 
 _SAMPLES = 100
+
+AnyPart = StaticPart | TreesPart
+Learner = Callable[[np.ndarray, np.ndarray], AnyPart]  # from drive and outputs
+Parts = dict[str, AnyPart]
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class Judged:
-    """The model with its static part and bands, and its scores on unseen data without and with calibration."""
+    """The model with its instantaneous parts and bands, and its scores on unseen data without and with calibration."""
 
     model: FittedModel
     before: pd.DataFrame | None
@@ -37,14 +47,14 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge]) ->
     options = model.options
     if not judges:
         return Judged(model, None, None)
-    if options.static:
-        model, judges = _with_static(model, training, judges)
+    if options.static or options.trees:
+        model, judges = _with_parts(model, training, judges)
     pairs = [(j.model, j.unseen) for j in judges]
     before = scores_of(pairs, _SAMPLES, 0)
     if not options.calibrate:
         return Judged(model, before, before)
-    if options.noise == "student":
-        noise = learned_noise(pairs)
+    if options.noise != "gaussian":
+        noise = learned_noise(pairs, options.noise == "boosted")
         model, pairs = replace(model, noise=noise), [(replace(m, noise=noise), s) for m, s in pairs]
     else:
         factors = calibration(pairs)
@@ -55,40 +65,51 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge]) ->
     return Judged(model, before, scores_of(pairs, _SAMPLES, 0))
 
 
-def _with_static(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> tuple[FittedModel, list[Judge]]:
-    """Everybody gets a static part from its own training data; the judges' errors say what share it has.
+def _with_parts(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> tuple[FittedModel, list[Judge]]:
+    """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
+    learners = _learners(model.options, *_table(model, training))
 
-    The kernels, a few dozen numbers, are learned once from all training data.
-    """
-    kernels = learn_kernels(*_table(model, training), model.options.seed)
-    own = _static(model, training, kernels)
-    parts = [own if j.model is model else _static(j.model, j.trained_on, kernels) for j in judges]
-    shares = _shares(judges, parts)
-    whole = replace(model, static=replace(own, shares=shares))
+    def parts_of(model: FittedModel, sequences: list[Sequence]) -> Parts:
+        table = _table(model, sequences)
+        return {name: learn(*table) for name, learn in learners.items()}
+
+    own = parts_of(model, training)
+    parts = [own if j.model is model else parts_of(j.model, j.trained_on) for j in judges]
+    weighed = dict(zip(learners, _shares(judges, parts), strict=True))
+
+    def blended(model: FittedModel, parts: Parts) -> FittedModel:
+        return replace(model, **{name: replace(part, shares=weighed[name]) for name, part in parts.items()})
+
+    whole = blended(model, own)
     return whole, [
-        replace(j, model=whole if j.model is model else replace(j.model, static=replace(part, shares=shares)))
-        for j, part in zip(judges, parts, strict=True)
+        replace(j, model=whole if j.model is model else blended(j.model, some))
+        for j, some in zip(judges, parts, strict=True)
     ]
 
 
-def _static(model: FittedModel, sequences: list[Sequence], kernels: list[Kernel]) -> StaticPart:
-    return fit_static(*_table(model, sequences), kernels, model.options.static, model.options.seed)
+def _learners(options: Options, drive: np.ndarray, outputs: np.ndarray) -> dict[str, Learner]:
+    """What makes a part of drive and outputs; the kernels, a few dozen numbers, are learned here from all of them."""
+    found: dict[str, Learner] = {}
+    if options.static:
+        kernels = learn_kernels(drive, outputs, options.seed)
+        found["static"] = lambda u, y: fit_static(u, y, kernels, options.static, options.seed)
+    if options.trees:
+        found["trees"] = lambda u, y: fit_trees(u, y, options.trees, options.seed)
+    return found
 
 
 def _table(model: FittedModel, sequences: list[Sequence]) -> tuple[np.ndarray, np.ndarray]:
     """What drove the row before, (T, D_u), and outputs (T, D_y), over all sequences, scaled."""
-    drives = [_before(model.drive(s)) for s in sequences]
+    drives = [row_before(model.drive(s)) for s in sequences]
     return np.concatenate(drives), np.concatenate([model.scaling.outputs(s.outputs) for s in sequences])
 
 
-def _shares(judges: list[Judge], parts: list[StaticPart]) -> np.ndarray:
+def _shares(judges: list[Judge], parts: list[Parts]) -> np.ndarray:
+    """(K, D_y)."""
     errors: list[tuple[np.ndarray, np.ndarray]] = []
-    for judge, part in zip(judges, parts, strict=True):
+    for judge, some in zip(judges, parts, strict=True):
         for s, mean in zip(judge.unseen, free_means(judge.model, judge.unseen), strict=True):
-            y = judge.model.scaling.outputs(s.outputs)
-            errors.append((mean - y, part(_before(judge.model.drive(s))) - y))
-    return np.array([share((a[:, c], b[:, c]) for a, b in errors) for c in range(errors[0][0].shape[1])])
-
-
-def _before(drive: np.ndarray) -> np.ndarray:
-    return np.concatenate([drive[:1], drive[:-1]])
+            y, drive = judge.model.scaling.outputs(s.outputs), row_before(judge.model.drive(s))
+            errors.append((mean - y, np.stack([part(drive) - y for part in some.values()])))
+    columns = range(errors[0][0].shape[1])
+    return np.stack([shares((a[:, c], b[:, :, c]) for a, b in errors) for c in columns], axis=1)

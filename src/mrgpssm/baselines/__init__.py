@@ -1,7 +1,7 @@
 """What a user would pick instead: boosted trees, a GRU, linear ARX, a static regression; used as `MRGPSSM` is.
 
 Each is tuned on its training sequences alone and simulates freely: measured outputs of the sequence that is simulated
-are never looked at. Trees need the extra `baselines` (scikit-learn); nothing heavy is imported before it is used.
+are never looked at. Nothing heavy, scikit-learn among it, is imported before it is used.
 """
 
 from mrgpssm.baselines.arx import ARX

@@ -36,6 +36,9 @@ def fit(
     static: Annotated[
         Whole, typer.Option(help="Rows of an instantaneous component, weighed on unseen data; 0 is none.")
     ] = None,
+    trees: Annotated[
+        Whole, typer.Option(help="Boosted trees of the inputs, weighed on unseen data; 0 is none.")
+    ] = None,
     latent_dim: Annotated[Whole, typer.Option(help="Latent dimensions of a component.")] = None,
     inducing: Annotated[Whole, typer.Option(help="Inducing points.")] = None,
     samples: Annotated[Whole, typer.Option(help="Trajectories per window in training.")] = None,
@@ -57,7 +60,17 @@ def fit(
         bool | None, typer.Option("--calibrate/--no-calibrate", help="Adjust the bands on the validation files.")
     ] = None,
     folds: Annotated[Whole, typer.Option(help="Models that leave a part of the files out, to calibrate on it.")] = None,
-    noise: Annotated[Text, typer.Option(help="gaussian, or student: bands with heavy tails and varying width.")] = None,
+    noise: Annotated[
+        Text, typer.Option(help="gaussian; student: heavy tails, varying width; boosted: trees help.")
+    ] = None,
+    finetune: Annotated[Whole, typer.Option(help="Cycles in which all components train together at the end.")] = None,
+    cascade: Annotated[
+        bool | None, typer.Option("--cascade/--no-cascade", help="States of slow components drive the faster ones.")
+    ] = None,
+    optimiser: Annotated[Text, typer.Option(help="adam, or natural: natural gradients for q(v).")] = None,
+    early_stopping: Annotated[
+        bool | None, typer.Option("--early-stopping/--to-the-end", help="Keep the best cycle on unseen data.")
+    ] = None,
     seed: Annotated[Whole, typer.Option(help="Seed of everything random.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate memory and time; train nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
@@ -71,11 +84,13 @@ def fit(
         "model": {"resolutions": _numbers(resolutions, int, "--resolutions takes whole numbers", "30,5,1"),
                   "filters": _numbers(filters, float, "--filters takes numbers", "10,60,300"),
                   "delays": _numbers(delays, int, "--delays takes whole numbers", "5,20"), "static": static,
+                  "trees": trees,
                   "latent_dim": latent_dim, "inducing": inducing, "samples": samples, "windows": windows,
                   "window": window, "buffer": buffer, "cycles": cycles, "steps": steps,
                   "learning_rate": learning_rate, "anneal": anneal, "restarts": restarts,
                   "ensemble": ensemble, "preset": preset, "precision": precision, "window_start": window_start,
                   "order": order, "joint": joint, "calibrate": calibrate, "folds": folds, "noise": noise,
+                  "finetune": finetune, "cascade": cascade, "optimiser": optimiser, "early_stopping": early_stopping,
                   "seed": seed},
     }  # fmt: skip
     tables = {} if config is None else read_config(config)

@@ -16,6 +16,9 @@ def suggest(
     time: Annotated[str | None, typer.Option(help="The time column.")] = None,
     dt: Annotated[float | None, typer.Option(help="Seconds between rows.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the evidence to this PNG, SVG or PDF file.")] = None,
+    refined: Annotated[
+        bool, typer.Option("--refine", help="Also train short models with these and nearby resolutions, and compare.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Propose resolutions, window and buffer from the data alone."""
@@ -25,14 +28,17 @@ def suggest(
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--plot must end in .png, .svg or .pdf; got {plot.name!r}.")
     columns = Columns(_split(inputs), _split(outputs), time, dt)
-    found = propose(read_sequences(data, columns))
+    sequences = read_sequences(data, columns)
+    found = propose(sequences)
     if plot is not None:
         _draw(found, plot)
+    ranked = _refined(sequences, found) if refined else []
     if as_json:
         scales = {a.output: [{"seconds": s.seconds, "share": s.share} for s in a.scales] for a in found.per_output}
         print_json({"resolutions": list(found.resolutions), "window": found.window, "buffer": found.buffer,
                     "scales": scales, "speed": {a.output: a.speed for a in found.per_output},
-                    "notes": list(found.notes)})  # fmt: skip
+                    "notes": list(found.notes),
+                    "refined": [{"resolutions": list(r.resolutions), "bound": r.total} for r in ranked]})  # fmt: skip
         return
     header, *rows = found.table()
     print_rows("Time scales in the data", header, rows)
@@ -41,8 +47,17 @@ def suggest(
             typer.echo(f"{advice.output}: {reason}")
     for note in found.notes:
         typer.echo(f"Note: {note}")
-    joined = ",".join(map(str, found.resolutions))
+    if ranked:
+        rows = [(", ".join(map(str, r.resolutions)), f"{r.total:.0f}") for r in ranked]
+        print_rows("Short training", ("resolutions", "lower bound"), rows)
+    joined = ",".join(map(str, ranked[0].resolutions if ranked else found.resolutions))
     typer.echo(f"Try: --resolutions {joined} --window {found.window} --buffer {found.buffer}")
+
+
+def _refined(sequences, found):
+    from mrgpssm.refine import neighbours, refine
+
+    return refine(sequences, neighbours(found.resolutions), window=found.window, buffer=found.buffer)
 
 
 def _split(names: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from mrgpssm.data.collect import as_list, check_alike, check_lengths, match
 from mrgpssm.data.drive import Drive, joined
-from mrgpssm.data.folds import masks, trained_on, unseen, with_copies
+from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.data.series import Series, flatten
@@ -23,6 +23,7 @@ __all__ = [
     "match",
     "trained_on",
     "unseen",
+    "unseen_rows",
     "window_counts",
     "with_copies",
 ]

@@ -43,6 +43,13 @@ def unseen(sequences: Sequences, folds: int, number: int) -> Sequences:
     return [_blanked(s, ~_stretch(s, folds, number)) for s in sequences]
 
 
+def unseen_rows(sequences: Sequences, folds: int, number: int) -> np.ndarray:
+    """What it is judged on, as a mask over the rows of the sequences, one after the other."""
+    if folds <= len(sequences):
+        return np.concatenate([np.full(len(s), i % folds == number) for i, s in enumerate(sequences)])
+    return np.concatenate([_stretch(s, folds, number) for s in sequences])
+
+
 def _stretch(s: Sequence, folds: int, number: int) -> np.ndarray:
     return np.arange(len(s)) * folds // len(s) == number
 

@@ -10,11 +10,14 @@ import numpy as np
 from mrgpssm.errors import ConfigError
 from mrgpssm.runtime import RuntimeModel
 from mrgpssm.runtime.mean import MeanModel, mean_model
+from mrgpssm.static.law import StaticPart
+from mrgpssm.static.part import Part
+from mrgpssm.static.trees import TreesPart
 
 _LINE = 6  # numbers
 _AVERAGES = Template("    double average[$filters][$inputs]; /* of the inputs, exponential */\n")
 _PAST = Template("    double past[$longest][$inputs]; /* the last inputs, around a ring */\n    int now;\n")
-_STILL = Template("    double still[$outputs]; /* the static part, for the next step */\n")
+_STILL = Template("    double still[$outputs]; /* what no state says, for the next step */\n")
 _BEGUN = "    int begun;\n"
 _AVERAGE = Template("""        for (k = 0; k < $filters; k++) {
             double *s = &state->average[k][i];
@@ -35,8 +38,14 @@ _DRIVE = Template("""    double drive[$drives];
         drive[i] = u[i];
 $each    }
 $after""")
-_STATIC = Template("""    for (d = 0; d < $outputs; d++) {
-        double mean = 0.0;
+_INSTANT = Template("""    for (d = 0; d < $outputs; d++) {
+        double still = 0.0, mean;
+$parts        if (!state->begun)
+            y[d] += output_sd[d] * still;
+        state->still[d] = still;
+    }
+""")
+_STATIC = Template("""        mean = 0.0;
         for (i = 0; i < $drives; i++)
             mean += slope[d][i] * scaled[i];
         for (m = 0; m < $rows; m++) {
@@ -47,15 +56,25 @@ _STATIC = Template("""    for (d = 0; d < $outputs; d++) {
             }
             mean += weight[d][m] * exp(-sqrt(apart));
         }
-        if (!state->begun)
-            y[d] += output_sd[d] * share[d] * mean;
-        state->still[d] = share[d] * mean;
-    }
+        still += static_share[d] * mean;
+""")
+_TREES = Template("""        mean = baseline[d];
+        for (m = 0; m < $rounds; m++) {
+            int node = root[d][m];
+            while (feature[node] >= 0)
+                node = child[node] + (scaled[feature[node]] > value[node]);
+            mean += value[node];
+        }
+        still += trees_share[d] * mean;
 """)
 _BEFORE = Template("""    if (state->begun)
         for (i = 0; i < $outputs; i++)
             y[i] += output_sd[i] * state->still[i];
 """)
+_GATHER = Template("""        for (i = 0; i < $states; i++)
+            scaled[$drives + i] = state->x[driver[c][i / $latent]][i % $latent];
+""")
+_CASCADE = ",\n * u followed by the states of slower components"
 
 
 def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
@@ -64,7 +83,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         raise ConfigError(f"--name must be letters, digits and _, a letter first, as in a C name; got {name!r}.")
     mean = mean_model(model)
     components, latent, inducing = mean.alpha.shape
-    more = bool(model.filters or model.delays)
+    more, states, drives = bool(model.filters or model.delays), latent * mean.drivers.shape[1], len(model.input_mean)
     return Template(files("mrgpssm.export").joinpath("mean_model.c.in").read_text(encoding="utf-8")).substitute(
         version=version("mrgpssm"),
         name=name,
@@ -72,7 +91,10 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         outputs=", ".join(map(_comment, model.output_names)),
         dt=f"{model.dt:g}",
         n_inputs=len(model.input_names),
-        drives=len(model.input_mean),
+        drives=drives,
+        seen=drives + states,
+        cascade=_CASCADE if states else "",
+        gather=_GATHER.substitute(states=states, drives=drives, latent=latent) if states else "",
         driven="drive" if more else "u",
         n_outputs=len(model.output_names),
         components=components,
@@ -86,13 +108,13 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
 
 
 def _memory(model: RuntimeModel) -> dict[str, str]:
-    """The pieces of the file that remember past inputs and make the drive and the static part of them."""
+    """The pieces of the file that remember past inputs and make the drive and the instantaneous parts of them."""
     sizes = {
         "inputs": len(model.input_names), "outputs": len(model.output_names), "drives": len(model.input_mean),
         "filters": len(model.filters), "delays": len(model.delays), "longest": max(model.delays, default=0),
-        "rows": 0 if model.static is None else len(model.static.inducing),
     }  # fmt: skip
-    fields = [(_AVERAGES, model.filters), (_PAST, model.delays), (_STILL, model.static is not None)]
+    instant = Template("".join(_instant(part)[0] for part in model.blend.parts.values())).substitute(sizes)
+    fields = [(_AVERAGES, model.filters), (_PAST, model.delays), (_STILL, instant)]
     state = "".join(part.substitute(sizes) for part, wanted in fields if wanted)
     sources = [(_AVERAGE, model.filters), (_DELAY, model.delays)]
     each = "".join(part.substitute(sizes) for part, wanted in sources if wanted)
@@ -102,26 +124,40 @@ def _memory(model: RuntimeModel) -> dict[str, str]:
         "state": state + (_BEGUN if state else ""),
         "begin": zero + ("    state->now = 0;\n" if model.delays else ""),
         "drive": _DRIVE.substitute(sizes, each=each, after=turn) if each else "",
-        "rest": "" if model.static is None else "(1.0 - share[column[c][i]]) * ",
-        "before": "" if model.static is None else _BEFORE.substitute(sizes),
-        "static": "" if model.static is None else _STATIC.substitute(sizes),
+        "rest": "rest[column[c][i]] * " if instant else "",
+        "before": _BEFORE.substitute(sizes) if instant else "",
+        "instant": _INSTANT.substitute(sizes, parts=instant) if instant else "",
         "end": "    state->begun = 1;\n" if state else "",
     }
+
+
+def _instant(part: Part) -> tuple[str, dict[str, np.ndarray]]:
+    """The loop of one instantaneous part, its own sizes filled in, and its tables."""
+    if isinstance(part, StaticPart):
+        tables = {"row": part.inducing, "weight": part.weights, "scale": part.lengthscales, "slope": part.slopes}
+        return _STATIC.safe_substitute(rows=len(part.inducing)), tables | {"static_share": part.shares}
+    if isinstance(part, TreesPart):
+        tables = {"feature": part.features, "child": part.children, "value": part.values, "root": part.roots}
+        tables |= {"baseline": part.baselines, "trees_share": part.shares}
+        return _TREES.substitute(rounds=part.roots.shape[1]), tables
+    raise TypeError(f"There is no C for a {type(part).__name__}.")
 
 
 def _tables(model: RuntimeModel, mean: MeanModel) -> str:
     scaling = {key: getattr(model, key) for key in ("input_mean", "input_sd", "output_mean", "output_sd")}
     tables = scaling | {"start": mean.start, "h": mean.h, "A": mean.A, "B": mean.B, "b": mean.b}
-    tables |= {"relevance": mean.relevance, "Z": mean.inducing, "alpha": mean.alpha}
+    tables |= {"relevance": mean.relevance, "Z": mean.inducing, "alpha": mean.alpha, "column": mean.column}
     if model.filters:
         tables |= {"gain": -np.expm1(-1 / np.array(model.filters))}
-    if model.static is not None:
-        part = model.static
-        tables |= {"row": part.inducing, "weight": part.weights, "scale": part.lengthscales, "slope": part.slopes}
-        tables |= {"share": part.shares}
-    whole = {"column": mean.column} | ({"delay": np.array(model.delays)} if model.delays else {})
-    lines = [_table(kind, k, v) for kind, some in (("int", whole), ("double", tables)) for k, v in some.items()]
-    return "\n".join(lines)
+    if model.delays:
+        tables |= {"delay": np.array(model.delays)}
+    if mean.drivers.size:
+        tables |= {"driver": mean.drivers}
+    if model.blend.parts:
+        tables |= {"rest": model.blend.rest}
+    for part in model.blend.parts.values():
+        tables |= _instant(part)[1]
+    return "\n".join(_table("double" if v.dtype.kind == "f" else "int", k, v) for k, v in tables.items())
 
 
 def _table(kind: str, name: str, values: np.ndarray) -> str:

@@ -18,10 +18,10 @@ def stablehlo(model: RuntimeModel) -> bytes:
     Inputs and outputs are in the data's units; row i of the outputs is that before input i acts. `states` of the first
     call are those that `first_states` gives; a later call goes on with what the one before returned.
     """
-    if model.filters or model.delays or model.static is not None:
+    if model.filters or model.delays or model.blend.parts:
         raise ConfigError(
-            "A StableHLO file holds neither averages or delays of inputs nor a static part; use --format c, or fit "
-            "without filters, delays and static."
+            "A StableHLO file holds neither averages or delays of inputs nor a static part or trees; use --format c, "
+            "or fit without filters, delays, static and trees."
         )
     dtype = jnp.dtype(model.precision)
     with floating_point(model.precision):
@@ -50,13 +50,15 @@ def _program(model: RuntimeModel, dtype: jnp.dtype):
     Z, relevance, alpha = cast(mean.inducing), cast(mean.relevance)[:, None, None, :], cast(mean.alpha)
     input_mean, input_sd = cast(model.input_mean)[None, :], cast(model.input_sd)[None, :]
     output_mean, output_sd = cast(model.output_mean), cast(model.output_sd) / model.rounds
+    drivers = jnp.asarray(mean.drivers)
     width, latent = mean.column.shape[1], A.shape[-1]
 
     def step(x, u):
         sums = jnp.zeros_like(output_mean).at[mean.column].add(x[:, :width])
-        z = jnp.concatenate([x, jnp.broadcast_to(u[None, :], (x.shape[0], u.shape[0]))], axis=1)
+        seen = jnp.concatenate([jnp.broadcast_to(u[None, :], (len(x), len(u))), x[drivers].reshape(len(x), -1)], axis=1)
+        z = jnp.concatenate([x, seen], axis=1)
         apart = jnp.sum(relevance * (Z - z[:, None, None, :]) ** 2, axis=-1)
-        drift = jnp.einsum("cij,cj->ci", A, x) + jnp.einsum("cij,j->ci", B, u) + b
+        drift = jnp.einsum("cij,cj->ci", A, x) + jnp.einsum("cij,cj->ci", B, seen) + b
         drift = drift + jnp.sum(alpha * jnp.exp(-0.5 * apart), axis=-1)
         return x + jnp.broadcast_to(h, (x.shape[0], latent)) * drift, output_mean + output_sd * sums
 

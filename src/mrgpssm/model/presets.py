@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from mrgpssm import cascade
 from mrgpssm._types import Key
 from mrgpssm.gp import RBF, AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
@@ -111,13 +112,15 @@ def init_ssm(
     key: Key,
     dtype: jnp.dtype,
     kernel: type[AbstractKernel] = RBF,
+    cascading: bool = False,
 ) -> SSM[Component]:
     """A model with one component per resolution, C = [I, 0]."""
+    drivers = [len(cascade.slower(resolutions, part)) if cascading else 0 for part in range(len(resolutions))]
     components = tuple(
         init_component(
             preset,
             latent_dim=latent_dim,
-            input_dim=input_dim,
+            input_dim=input_dim + latent_dim * drivers[index],
             inducing=inducing,
             key=jax.random.fold_in(key, index),
             dtype=dtype,
@@ -127,7 +130,7 @@ def init_ssm(
         for index in range(len(resolutions))
     )
     noise = positive_inverse(jnp.full((output_dim,), preset.observation_sd, dtype))
-    return SSM(components, noise, tuple(float(r) for r in resolutions))
+    return SSM(components, noise, tuple(float(r) for r in resolutions), cascading)
 
 
 def init_free(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> FreeInitial:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import equinox as eqx
 import jax.numpy as jnp
 
+from mrgpssm import cascade
 from mrgpssm._types import Array, Float
 from mrgpssm.model.emission import AbstractEmission
 from mrgpssm.model.initial import AbstractInitial
@@ -64,12 +65,14 @@ class SSM(eqx.Module, Generic[ComponentT]):
     """p(x_0, x_T, f_M, y_T) of the paper's Eq. (11).
 
     `time_units[l]` is component l's time unit in raw samples: its resolution R_l. A step over r raw samples then has
-    size h = r / R_l.
+    size h = r / R_l. Where `cascading`, the states of slower components are inputs of the faster ones
+    (`mrgpssm.cascade`).
     """
 
     components: tuple[ComponentT, ...]
     raw_observation_noise: Float[Array, " y"]
     time_units: tuple[float, ...] = eqx.field(static=True)
+    cascading: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         if not self.components:
@@ -89,6 +92,14 @@ class SSM(eqx.Module, Generic[ComponentT]):
     def dynamics(self) -> tuple[Dynamics, ...]:
         """Every component's factored transition."""
         return tuple(component.dynamics() for component in self.components)
+
+    def slower(self, part: int) -> tuple[int, ...]:
+        """The components whose states drive component `part`."""
+        return cascade.slower(self.time_units, part) if self.cascading else ()
+
+    def walk_order(self) -> list[int]:
+        """All components, each after those that drive it."""
+        return cascade.slow_to_fast(self.time_units) if self.cascading else list(range(len(self.components)))
 
     def steps(self, strides: Float[Array, " t"]) -> tuple[Float[Array, " t"], ...]:
         """Step sizes h = r / R_l of every component for strides r in raw samples."""

@@ -31,7 +31,8 @@ class Recording:
 class Component:
     """What one component of one model learned, in scaled units: z = [x, u].
 
-    `lengthscales` is (D + D_u,), `gain` the linear input matrix B (D, D_u).
+    `lengthscales` is (D + D_u,), `gain` the linear input matrix B (D, D_u). Beside the inputs, D_u counts
+    `Learned.states`; a component does not see those with an infinite lengthscale.
     """
 
     resolution: int
@@ -58,12 +59,16 @@ class DriftMap:
 
 @dataclass(frozen=True)
 class Learned:
-    """The fitted model as numbers: components of every model, drift maps, bounds (models, restarts)."""
+    """The fitted model as numbers: components of every model, drift maps, bounds (models, restarts).
+
+    `states` are what the report calls states that drive faster components.
+    """
 
     groups: tuple[tuple[int, ...], ...]
     components: tuple[tuple[Component, ...], ...]
     drifts: tuple[DriftMap, ...]
     bounds: np.ndarray
+    states: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

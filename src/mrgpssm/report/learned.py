@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm._types import Array
+from mrgpssm.model import SSM, Dynamics
 from mrgpssm.model import Component as ModelComponent
-from mrgpssm.model import Dynamics
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.precision import floating_point
 from mrgpssm.report.evidence import Component, DriftMap, Learned
@@ -20,15 +20,21 @@ _SHOWN = 1500
 def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
     with floating_point(model.options.precision):
-        parts = tuple(tuple(_component(c, r) for c, r in _pairs(model, g)) for g in range(len(model.models)))
+        parts = tuple(
+            tuple(_component(ssm, part, model.options.resolutions[part]) for part in range(len(ssm.components)))
+            for ssm in model.models
+        )
         drive = model.scaling.inputs(inputs[:_ROWS])
         drifts = [
-            _drift_map(model, component, resolution, position, output, drive)
+            _drift_map(model, component, resolution, position, output, driven)
             for g, columns in enumerate(model.groups)
             for position, output in enumerate(columns)
-            for component, resolution in _pairs(model, g)
+            for component, resolution, driven in zip(
+                model.models[g].components, model.options.resolutions, _driven(model.models[g], drive), strict=True
+            )
         ]
-    return Learned(model.groups, parts, tuple(d for d in drifts if d is not None), np.asarray(model.bounds, float))
+    found = tuple(d for d in drifts if d is not None)
+    return Learned(model.groups, parts, found, np.asarray(model.bounds, float), _state_names(model.models[0]))
 
 
 def mean_path(dynamics: Dynamics, start: np.ndarray, inputs: np.ndarray, h: float) -> np.ndarray:
@@ -65,14 +71,40 @@ def _drifts(dynamics: Dynamics, points: Array) -> Array:
 _factored = eqx.filter_jit(lambda component: component.dynamics())
 
 
-def _pairs(model: FittedModel, group: int) -> list[tuple[ModelComponent, int]]:
-    return list(zip(model.models[group].components, model.options.resolutions, strict=True))
+def _drivers(ssm: SSM[ModelComponent]) -> list[int]:
+    """The components whose states drive others."""
+    return sorted({j for part in range(len(ssm.components)) for j in ssm.slower(part)})
 
 
-def _component(component: ModelComponent, resolution: int) -> Component:
+def _state_names(ssm: SSM[ModelComponent]) -> tuple[str, ...]:
+    sizes = [c.inducing_shape[0] for c in ssm.components]
+    return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
+
+
+def _driven(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
+    """What drives every component: the inputs, followed by the noiseless runs of slower components."""
+    paths, driven = {}, {}
+    for part in ssm.walk_order():
+        driven[part] = np.concatenate([drive, *(paths[j] for j in ssm.slower(part))], axis=1)
+        if part in _drivers(ssm):
+            dynamics = _factored(ssm.components[part])
+            start = np.zeros(dynamics.b.shape[0])
+            paths[part] = mean_path(dynamics, start, driven[part], 1 / ssm.time_units[part])
+    return [driven[part] for part in range(len(ssm.components))]
+
+
+def _component(ssm: SSM[ModelComponent], part: int, resolution: int) -> Component:
+    component = ssm.components[part]
     _, B, _ = component.transition.mean.matrices()
-    lengthscales = np.asarray(component.transition.gp.kernel.lengthscales, float)
-    return Component(resolution, lengthscales, np.asarray(B, float))
+    lengthscales, gain = np.asarray(component.transition.gp.kernel.lengthscales, float), np.asarray(B, float)
+    d, own = len(gain), ssm.slower(part)
+    inputs = gain.shape[1] - d * len(own)
+    scales, gains = [lengthscales[: d + inputs]], [gain[:, :inputs]]
+    for j in _drivers(ssm):
+        at = inputs + d * own.index(j) if j in own else None
+        scales.append(np.full(d, np.inf) if at is None else lengthscales[d + at : 2 * d + at])
+        gains.append(np.zeros((d, d)) if at is None else gain[:, at : at + d])
+    return Component(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
 
 
 def _drift_map(
@@ -80,7 +112,7 @@ def _drift_map(
 ) -> DriftMap | None:
     """The drift of latent dimension `position`, which C = [I, 0] makes the contribution to column `output`.
 
-    None where the component runs away.
+    `drive` is followed by the states that drive it; None where the component, or one of those, runs away.
     """
     dynamics = _factored(component)
     d = int(dynamics.b.shape[0])
@@ -88,8 +120,9 @@ def _drift_map(
     if not np.isfinite(path).all():
         return None
     visited = np.concatenate([path, drive], axis=1)
-    chosen = d + most_relevant(np.asarray(component.transition.gp.kernel.lengthscales, float)[d:],
-                               np.asarray(dynamics.B, float)[position])  # fmt: skip
+    last = d + len(model.drive_names)
+    chosen = d + most_relevant(np.asarray(component.transition.gp.kernel.lengthscales, float)[d:last],
+                               np.asarray(dynamics.B, float)[position, : last - d])  # fmt: skip
     inducing = np.asarray(component.transition.gp.inducing, float)[position][:, [position, chosen]]
     level, force = _axis(visited[:, position]), _axis(visited[:, chosen])
     points = np.broadcast_to(np.median(visited, axis=0), (_GRID, _GRID, visited.shape[1])).copy()

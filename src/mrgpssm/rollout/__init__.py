@@ -2,7 +2,7 @@
 
 from mrgpssm.rollout.analytic import Analytic, conditional_moments, inducing_given_path, prior_dynamics
 from mrgpssm.rollout.base import AbstractScheme, Noise, Path, Rollout, draw_noise, draw_process, draw_starts
-from mrgpssm.rollout.batch import draw_states, rollout
+from mrgpssm.rollout.batch import departures, draw_driven, draw_states, rollout
 from mrgpssm.rollout.full_mc import FullMC, fastest
 from mrgpssm.rollout.marginal import Marginal
 
@@ -18,6 +18,8 @@ __all__ = [
     "Path",
     "Rollout",
     "conditional_moments",
+    "departures",
+    "draw_driven",
     "draw_noise",
     "draw_process",
     "draw_starts",

@@ -1,6 +1,7 @@
 """The one place where trajectories are batched: samples inside windows, or by the native kernel."""
 
 import jax
+import jax.numpy as jnp
 
 from mrgpssm._types import Array, Float
 from mrgpssm.model import SSM, Dynamics
@@ -30,6 +31,38 @@ def draw_states(
     return jax.vmap(window)(starts, inputs, steps, noise)
 
 
+def draw_driven(
+    scheme: AbstractScheme,
+    dynamics: Dynamics,
+    starts: Float[Array, "n s d"],
+    inputs: Float[Array, "n t u"],
+    slower: tuple[Float[Array, "n s t _"], ...],
+    steps: Float[Array, "n t"],
+    noise: Noise,
+) -> Float[Array, "n s t d"]:
+    """The same in a cascade: states of slower components follow the inputs, each sample with its own.
+
+    A sample that is driven by something of its own is a window by itself.
+    """
+    if not slower:
+        return draw_states(scheme, dynamics, starts, inputs, steps, noise)
+    n, s = starts.shape[:2]
+
+    def alone(samples: Float[Array, "n s ..."]) -> Float[Array, "ns 1 ..."]:
+        return samples.reshape(n * s, 1, *samples.shape[2:])
+
+    each = [jnp.repeat(inputs, s, axis=0), *(x.reshape(n * s, *x.shape[2:]) for x in slower)]
+    single = jax.tree.map(alone, noise)
+    driven, gaps = jnp.concatenate(each, axis=-1), jnp.repeat(steps, s, axis=0)
+    states = draw_states(scheme, dynamics, alone(starts), driven, gaps, single)
+    return states.reshape(n, s, *states.shape[2:])
+
+
+def departures(starts: Float[Array, "n s d"], states: Float[Array, "n s t d"]) -> Float[Array, "n s t d"]:
+    """x_0, ..., x_{T-1}: the states that steps leave from."""
+    return jnp.concatenate([starts[:, :, None], states[:, :, :-1]], axis=2)
+
+
 def rollout(
     scheme: AbstractScheme,
     ssm: SSM,
@@ -41,8 +74,10 @@ def rollout(
 ) -> Rollout:
     """Draw every component on every window; inputs[:, i] drives the state over strides[:, i] raw samples."""
     steps = jax.vmap(ssm.steps)(strides)
-    states = tuple(
-        draw_states(scheme, d, x, inputs, h, e) for d, x, h, e in zip(dynamics, starts, steps, noise, strict=True)
-    )
+    drawn: dict[int, Float[Array, "n s t _"]] = {}
+    for part in ssm.walk_order():
+        slower = tuple(departures(starts[j], drawn[j]) for j in ssm.slower(part))
+        drawn[part] = draw_driven(scheme, dynamics[part], starts[part], inputs, slower, steps[part], noise[part])
+    states = tuple(drawn[part] for part in range(len(drawn)))
     outputs = jax.vmap(jax.vmap(jax.vmap(ssm.emit)))(states)
     return Rollout(states, outputs)

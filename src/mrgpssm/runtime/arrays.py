@@ -21,7 +21,9 @@ class Arrays:
     """Parameters in their own units, float64, with leading axes (N, L); `whitener`, `variance` as in `Conditional`.
 
     A step of size h is x' = x + h (A x + B u + b + a(z)ᵀ v) + e, e ~ N(0, h² (k̃ - aᵀa) + h Q), where a(z) = whitener ·
-    exp(-r²/2) and q(v) = N(mean, factor factorᵀ). `noise_sd` is (N, D_y).
+    exp(-r²/2) and q(v) = N(mean, factor factorᵀ). `noise_sd` is (N, D_y). In a cascade, u is followed by the states of
+    the components in the rows of `drivers`, (L, K), K = 0 where there is no cascade; places that a component does not
+    need have no effect on it, because their relevance and their columns of B are 0.
     """
 
     A: np.ndarray
@@ -35,6 +37,7 @@ class Arrays:
     mean: np.ndarray
     factor: np.ndarray
     noise_sd: np.ndarray
+    drivers: np.ndarray
 
 
 def positive(raw: np.ndarray) -> np.ndarray:
@@ -49,12 +52,30 @@ def lower_triangular(raw: np.ndarray) -> np.ndarray:
 
 
 def make_arrays(
-    components: list[list[dict[str, np.ndarray]]], noise: np.ndarray, preset: str, precision: str
+    components: list[list[dict[str, np.ndarray]]],
+    noise: np.ndarray,
+    preset: str,
+    precision: str,
+    slower: list[tuple[int, ...]],
 ) -> Arrays:
-    """Every component of every model, converted and stacked; tensors are named as in the file."""
-    rows = [[_component(c, preset, precision) for c in model] for model in components]
+    """Every component of every model, converted and stacked; tensors are named as in the file.
+
+    `slower` says which components drive each of them.
+    """
+    most = max(map(len, slower))
+    drivers = np.array([[*some, *[part] * (most - len(some))] for part, some in enumerate(slower)], int)
+    room = [most - len(some) for some in slower]
+    rows = [[_widened(_component(c, preset, precision), n) for c, n in zip(m, room, strict=True)] for m in components]
     stacked = {name: np.stack([[c[name] for c in row] for row in rows]) for name in rows[0][0]}
-    return Arrays(**stacked, noise_sd=positive(noise))
+    return Arrays(**stacked, noise_sd=positive(noise), drivers=drivers)
+
+
+def _widened(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
+    """With room for the states of so many further components, which have no effect."""
+    room = places * arrays["A"].shape[0]
+    wide = {name: np.pad(arrays[name], [(0, 0)] * (arrays[name].ndim - 1) + [(0, room)])
+            for name in ("B", "inducing", "relevance")}  # fmt: skip
+    return arrays | wide
 
 
 def _component(tensors: dict[str, np.ndarray], preset: str, precision: str) -> dict[str, np.ndarray]:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeanModel:
-    """Tables with one row per component of every model; `column` names the outputs that its first states add to."""
+    """Tables with one row per component of every model; `column` names the outputs that its first states add to.
+
+    In a cascade, `drivers` names the rows whose states follow the inputs in B, relevance and inducing inputs.
+    """
 
     start: np.ndarray
     h: np.ndarray
@@ -27,6 +30,7 @@ class MeanModel:
     inducing: np.ndarray
     alpha: np.ndarray
     column: np.ndarray
+    drivers: np.ndarray
 
 
 def mean_model(model: "RuntimeModel") -> MeanModel:
@@ -54,4 +58,5 @@ def mean_model(model: "RuntimeModel") -> MeanModel:
         inducing=rows(arrays.inducing),
         alpha=rows(alpha),
         column=column,
+        drivers=(parts * np.arange(n)[:, None, None] + arrays.drivers).reshape(n * parts, -1),
     )

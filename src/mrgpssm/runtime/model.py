@@ -11,7 +11,7 @@ from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.drive import Memory, driven
 from mrgpssm.runtime.run import LEVELS, Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
-from mrgpssm.static.law import StaticPart
+from mrgpssm.static.part import Blend
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RuntimeModel:
     output_sd: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None
-    static: StaticPart | None
+    blend: Blend
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from mrgpssm.cascade import slower
 from mrgpssm.errors import ModelFileError
-from mrgpssm.noise.law import StudentNoise, feature_count
+from mrgpssm.noise.files import read_noise
 from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays, positive
 from mrgpssm.runtime.model import Initial, RuntimeModel
-from mrgpssm.static.law import StaticPart
+from mrgpssm.static.files import read_parts
+from mrgpssm.static.part import Blend
 from mrgpssm.storage.tensors import read_bytes, unpack
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _KIND, _HEAD, _HIDDEN, _FILTERS, _DELAY = "mrgpssm-model", 20, 32, 16, 100_000
 _COUNTS = ("latent_dim", "inducing", "window", "restarts")
 _CHOICES = {"preset": PRESETS, "precision": JITTER, "window_start": ("cache", "initial", "recognition")}
@@ -39,10 +41,11 @@ def parse(data: bytes, name: str) -> RuntimeModel:
         raise ModelFileError(f"{name}: its settings ask for more models than there are tensors.")
     prefixes = [f"models.{g}" if n == 0 else f"ensemble.{n}.{g}" for n in range(rounds) for g in range(len(groups))]
     d, parts, width = options["latent_dim"], range(len(options["resolutions"])), len(groups[0])
-    sizes = {"d": d, "m": options["inducing"], "u": drives, "z": d + drives, "k": _HIDDEN,
-             "h": head * (drives + width), "e": 2 * d}  # fmt: skip
-    wanted = _shapes(sizes, options["preset"], recognised=head > 0)
-    found = [[_take_all(tensors, f"{p}.components.{i}", wanted, name) for i in parts] for p in prefixes]
+    driving = [slower(options["resolutions"], i) if options.get("cascade") else () for i in parts]
+    sizes = {"d": d, "m": options["inducing"], "k": _HIDDEN, "h": head * (drives + width), "e": 2 * d}
+    widths = [drives + d * len(some) for some in driving]
+    wanted = [_shapes(sizes | {"u": u, "z": d + u}, options["preset"], recognised=head > 0) for u in widths]
+    found = [[_take_all(tensors, f"{p}.components.{i}", wanted[i], name) for i in parts] for p in prefixes]
     noise = np.stack([_take(tensors, f"{p}.raw_observation_noise", (width,), name) for p in prefixes])
     widths = {"input": drives, "output": len(outputs)}
     scaling = {f"{side}_{what}": _take(tensors, f"scaling.{side}_{what}", (widths[side],), name)
@@ -66,9 +69,9 @@ def parse(data: bytes, name: str) -> RuntimeModel:
         head=head,
         **scaling,
         calibration=calibration,
-        noise=_noise(tensors, options, len(outputs), drives, name),
-        static=_static(tensors, options, len(outputs), drives, name),
-        arrays=make_arrays(found, noise, options["preset"], options["precision"]),
+        noise=read_noise(tensors, options.get("noise", "gaussian"), len(outputs), drives, name),
+        blend=_blend(tensors, options, len(outputs), drives, name),
+        arrays=make_arrays(found, noise, options["preset"], options["precision"], driving),
         initials=tuple(tuple(_initial(c, head > 0) for c in model) for model in found),
     )
 
@@ -91,23 +94,14 @@ def _options(content: dict[str, Any], name: str) -> dict[str, Any]:
     for key, choices in _CHOICES.items():
         if options.get(key) not in tuple(choices):
             raise ModelFileError(f"{name}: {key} must be one of {', '.join(choices)}.")
+    if not isinstance(options.get("cascade", False), bool):
+        raise ModelFileError(f"{name}: cascade must be true or false.")
     if not isinstance(options.get("joint"), bool) or not isinstance(options.get("buffer"), int):
         raise ModelFileError(f"{name}: joint must be true or false and buffer a whole number.")
     dt, units = content.get("dt"), content.get("units")
     if not _is_positive(dt) or not isinstance(units, dict):
         raise ModelFileError(f"{name}: dt must be a positive number, and units a table.")
     return options
-
-
-def _noise(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int, name: str) -> StudentNoise | None:
-    """The law of measurements, where one was learned."""
-    if options.get("noise") != "student" or "noise.weights" not in tensors:
-        return None
-    weights = _take(tensors, "noise.weights", (outputs, feature_count(drives)), name)
-    dof = _take(tensors, "noise.dof", (outputs,), name)
-    if not (dof > 2).all():
-        raise ModelFileError(f"{name}: the noise must have more than 2 degrees of freedom.")
-    return StudentNoise(weights, dof, _take(tensors, "noise.edges", (outputs, 2), name))
 
 
 def _filters(options: dict[str, Any], name: str) -> tuple[float, ...]:
@@ -127,21 +121,14 @@ def _delays(options: dict[str, Any], name: str) -> tuple[int, ...]:
     return tuple(delays)
 
 
-def _static(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int, name: str) -> StaticPart | None:
-    """The instantaneous component, where there is one."""
-    if not options.get("static") or "static.inducing" not in tensors:
-        return None
-    rows = len(tensors["static.inducing"]) if tensors["static.inducing"].ndim else 0
-    part = StaticPart(
-        _take(tensors, "static.inducing", (rows, drives), name),
-        _take(tensors, "static.weights", (outputs, rows), name),
-        _take(tensors, "static.lengthscales", (outputs, drives), name),
-        _take(tensors, "static.slopes", (outputs, drives), name),
-        _take(tensors, "static.shares", (outputs,), name),
-    )
-    if not rows or not (part.lengthscales > 0).all() or not ((part.shares >= 0) & (part.shares <= 1)).all():
-        raise ModelFileError(f"{name}: the static part needs rows, positive lengthscales and shares in 0..1.")
-    return part
+def _blend(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int, name: str) -> Blend:
+    """The instantaneous parts; formats before 4 have none, and format 4 has no trees."""
+    most = {key: options.get(key, 0) for key in ("static", "trees")}
+    for key, value in most.items():
+        if value != 0 and not _is_count(value):
+            raise ModelFileError(f"{name}: {key} must be a whole number, at least 0.")
+    static, trees = read_parts(tensors, outputs, drives, most["static"], most["trees"], name)
+    return Blend.of(outputs, static=static, trees=trees)
 
 
 def _head(options: dict[str, Any]) -> int:

@@ -36,38 +36,51 @@ class Walker:
 
     def __init__(self, arrays: Arrays, step_sizes: np.ndarray, v: np.ndarray):
         """`v` is (N, L, d, S, m)."""
-        d = arrays.A.shape[-1]
+        d, states = arrays.A.shape[-1], arrays.A.shape[-1] * arrays.drivers.shape[1]
+        last = arrays.inducing.shape[-1] - states  # of the inputs; states of slower components follow
         self.arrays, self.h = arrays, step_sizes[None, :, None, None]
         self.alpha = np.einsum("nldij,nldsi->nldsj", arrays.whitener, v)
         self.turned = np.ascontiguousarray(arrays.whitener.swapaxes(-1, -2))
-        self.centres = [np.ascontiguousarray(arrays.inducing[:, :, :, None, :, i]) for i in range(d)]
-        self.relevance = [arrays.relevance[:, :, None, None, None, i] for i in range(d)]
-        self.input_centres = arrays.inducing[..., d:]
-        self.input_relevance = arrays.relevance[:, :, None, None, d:]
+        seen = [*range(d), *range(last, last + states)]
+        self.centres = [np.ascontiguousarray(arrays.inducing[:, :, :, None, :, i]) for i in seen]
+        self.relevance = [arrays.relevance[:, :, None, None, None, i] for i in seen]
+        self.input_centres = arrays.inducing[..., d:last]
+        self.input_relevance = arrays.relevance[:, :, None, None, d:last]
+        self.B, self.A = arrays.B[..., : last - d], np.concatenate([arrays.A, arrays.B[..., last - d :]], axis=-1)
+
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """Every component's own state and, in a cascade, those that drive it, (N, L, d + K d, S)."""
+        drivers = self.arrays.drivers
+        if not drivers.size:
+            return x
+        others = x[:, drivers]  # (N, L, K, d, S)
+        return np.concatenate([x, others.reshape(*others.shape[:2], -1, others.shape[-1])], axis=2)
 
     def covariances(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """exp(-r²/2) between z = [x, u] and every inducing input, (N, L, d, S, m)."""
+        """exp(-r²/2) between z = [x, u] and every inducing input, (N, L, d, S, m), from `seen` states."""
         apart = np.sum(self.input_relevance * (self.input_centres - u) ** 2, axis=-1)[:, :, :, None, :]
         for i, (centre, relevance) in enumerate(zip(self.centres, self.relevance, strict=True)):
             apart = apart + relevance * (centre - x[:, :, None, i, :, None]) ** 2
         return np.exp(-0.5 * apart)
 
     def drift(self, x: np.ndarray, u: np.ndarray, k: np.ndarray) -> np.ndarray:
-        """A x + B u + b + a(z)ᵀ v."""
-        forced = self.arrays.B @ u + self.arrays.b
-        return self.arrays.A @ x + forced[..., None] + np.einsum("nldsm,nldsm->nlds", k, self.alpha)
+        """A x + B u + b + a(z)ᵀ v, from `seen` states."""
+        forced = self.B @ u + self.arrays.b
+        return self.A @ x + forced[..., None] + np.einsum("nldsm,nldsm->nlds", k, self.alpha)
 
     def mean_step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """x + h (A x + B u + b + a(z)ᵀ v)."""
-        return x + self.h * self.drift(x, u, self.covariances(x, u))
+        seen = self.seen(x)
+        return x + self.h * self.drift(seen, u, self.covariances(seen, u))
 
     def step(self, x: np.ndarray, u: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """The mean step plus √(h² Σ(z) + h Q) ε, Σ(z) = k̃ - aᵀa."""
-        k = self.covariances(x, u)
+        seen = self.seen(x)
+        k = self.covariances(seen, u)
         weights = k @ self.turned
         variance = np.maximum(self.arrays.variance[..., None] - np.einsum("...m,...m->...", weights, weights), 0.0)
         spread = np.sqrt(self.h**2 * variance + self.h * self.arrays.Q[..., None])
-        return x + self.h * self.drift(x, u, k) + spread * noise
+        return x + self.h * self.drift(seen, u, k) + spread * noise
 
 
 class Randomness:
@@ -139,8 +152,7 @@ def mean_run(model: "RuntimeModel", scaled: np.ndarray) -> np.ndarray:
         outputs[row] = emitted(model, x)[..., 0]
         x = walker.mean_step(x, u)
     mean = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)
-    if model.static is not None:
-        mean = (1 - model.static.shares) * mean + model.static.course(scaled)
+    mean = model.blend.rest * mean + model.blend.course(scaled)
     return model.output_mean + model.output_sd * mean
 
 
@@ -152,13 +164,13 @@ def sample_run(
     mean, std, quantiles = np.empty(shape), np.empty(shape), {q: np.empty(shape) for q in levels}
     paths = np.empty((samples, *shape)) if keep else None
     rngs = [np.random.default_rng([seed, g]) for g in range(len(model.groups))]
-    still = None if model.static is None else model.static.course(scaled)
+    still = model.blend.course(scaled)
     for rows, chunk in _chunks(model, scaled, samples, seed):
         for g, columns in enumerate(model.groups):
             which = np.array(columns)
             at = np.ix_(rows, which)
             scale, offset = model.output_sd[which], model.output_mean[which]
-            outputs, noise_sd = calibrated(model, g, mixed(model, g, chunk[g], still if still is None else still[rows]))
+            outputs, noise_sd = calibrated(model, g, mixed(model, g, chunk[g], still[rows]))
             spread, noisy = _measured(model, which, outputs, noise_sd, scaled[rows], rngs[g])
             mean[at] = offset + scale * outputs.mean(0)
             std[at] = scale * spread
@@ -186,12 +198,10 @@ def _measured(
     return model.noise.deviation(scale, columns), mean + model.noise.draws(scale, columns, len(outputs), rng)
 
 
-def mixed(model: "RuntimeModel", group: int, outputs: np.ndarray, still: np.ndarray | None) -> np.ndarray:
-    """Samples (S, C, D_g) of the components as (1 - s) x + s m, s m (C, D_y) being the static part."""
-    if model.static is None or still is None:
-        return outputs
+def mixed(model: "RuntimeModel", group: int, outputs: np.ndarray, still: np.ndarray) -> np.ndarray:
+    """Samples (S, C, D_g) of the components blended with what the instantaneous parts add, (C, D_y)."""
     columns = list(model.groups[group])
-    return (1 - model.static.shares[columns]) * outputs + still[:, columns]
+    return model.blend.rest[columns] * outputs + still[:, columns]
 
 
 def calibrated(model: "RuntimeModel", group: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

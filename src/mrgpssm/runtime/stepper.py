@@ -9,9 +9,10 @@ s, P its variance over the samples, c the covariance of states and p, and R the 
 
 Mean and covariance of the samples become exactly those of the Kalman update with the samples' own covariance; where
 the model is linear and Gaussian the filter tends to the Kalman filter as samples grow. Calibration multiplies
-deviations and noise alike, which leaves K as it is: it enters the reported bands alone. A static part has no state to
-correct: every model of the ensemble is corrected as if it were alone. A learned law of measurements
-(`noise="student"`) is not used here, since it needs the input that acts from now on: the noise counts as Gaussian.
+deviations and noise alike, which leaves K as it is: it enters the reported bands alone. Instantaneous parts have no
+state to correct: every model of the ensemble is corrected as if it were alone. A learned law of measurements
+(`noise` other than "gaussian") is not used here, since it needs the input that acts from now on: the noise counts as
+Gaussian.
 """
 
 from dataclasses import dataclass
@@ -103,14 +104,12 @@ class Stepper:
         self.state = start
         return self._summary(outputs, still)
 
-    def _still(self, ahead: np.ndarray | None) -> np.ndarray | None:
-        """The static part now (1, D_y), or over what drives the steps from here on."""
-        if self.model.static is None:
-            return None
+    def _still(self, ahead: np.ndarray | None) -> np.ndarray:
+        """What the instantaneous parts add now (1, D_y), or over what drives the steps from here on."""
         before = np.zeros(len(self.model.input_mean)) if self._drive is None else self._drive
         if ahead is None:
-            return self.model.static.course(before[None])
-        return self.model.static.course(ahead, self._drive)
+            return self.model.blend.course(before[None])
+        return self.model.blend.course(ahead, self._drive)
 
     def _advance(self, inputs: np.ndarray) -> None:
         at = self._row - self._drawn
@@ -136,8 +135,8 @@ class Stepper:
             if not np.isnan(measured[:, output]).all():
                 self._states = correct(self._states, output, measured[:, output], variance[:, output])
 
-    def _summary(self, outputs: np.ndarray, still: np.ndarray | None) -> Estimate:
-        """From (T, N, D_g, S) samples of the components, and the static part, to mean and deviation, (T, D_y)."""
+    def _summary(self, outputs: np.ndarray, still: np.ndarray) -> Estimate:
+        """From (T, N, D_g, S) samples of the components, and what is added to them, to mean and deviation, (T, D_y)."""
         model, shape = self.model, (len(outputs), len(self.model.output_names))
         mean, std = np.empty(shape), np.empty(shape)
         for g, samples in enumerate(joined(model, outputs, self.samples)):

@@ -1,1 +1,1 @@
-"""The instantaneous component: a Gaussian process of what drives the model, without a state."""
+"""The instantaneous parts: a Gaussian process and boosted trees of what drives the model, without a state."""

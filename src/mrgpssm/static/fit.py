@@ -1,11 +1,10 @@
-"""Learning the instantaneous component: kernel by marginal likelihood on some rows, posterior mean from all of them.
+"""Learning the static part: kernel by marginal likelihood on some rows, posterior mean from all of them.
 
 The kernel is k(u, u') = σ² exp(-r) + Σ_i v_i u_i u'_i, a rough function on top of a line: emissions of an engine jump.
 Lengthscales have the prior log ℓ ~ N(log 4, 2²). The mean is that of the projected process on inducing rows Z
 (deterministic training conditional), k(u)ᵀ w with w = (K_ZZ + K_ZX K_XZ / n²)⁻¹ K_ZX y / n².
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,6 @@ _ITERATIONS = 30
 _LEAST_NOISE = 0.05
 _JITTER = 1e-6
 _START_SCALE, _PRIOR_SD = 4.0, 2.0
-MOST_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -61,17 +59,10 @@ def fit_static(drive: np.ndarray, outputs: np.ndarray, kernels: list[Kernel], in
     )
 
 
-def share(errors: Iterable[tuple[np.ndarray, np.ndarray]]) -> float:
-    """The share s of the static part that makes (1 - s) a + s b smallest, a and b being the errors without and with it
-    alone on data that neither has seen: least squares, every recording in units of its own error.
-    """
-    above = below = 0.0
-    for a, b in errors:
-        seen = ~(np.isnan(a) | np.isnan(b))
-        a, d = a[seen], (a - b)[seen]
-        size = max(float(a @ a), 1e-12)
-        above, below = above + float(a @ d) / size, below + float(d @ d) / size
-    return float(np.clip(above / below, 0.0, MOST_SHARE)) if below > 0 else 0.0
+def known_rows(y: np.ndarray, most: int) -> np.ndarray:
+    """Rows where y is known, evenly thinned to at most so many; none where a fold has none."""
+    seen = np.flatnonzero(~np.isnan(y))
+    return seen[:: max(1, -(-len(seen) // most))]
 
 
 def objective(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
@@ -111,8 +102,7 @@ def _learn_kernel(drive: np.ndarray, y: np.ndarray, rng: np.random.Generator) ->
 
 def _projected(kernel: Kernel, x: np.ndarray, y: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """w from the rows where y is known, by the whitened system: V = L⁻¹ K_ZX, w = L⁻ᵀ (I + V Vᵀ / n²)⁻¹ V y / n²."""
-    seen = np.flatnonzero(~np.isnan(y))
-    rows = seen[:: -(-len(seen) // _ALL_ROWS)]
+    rows = known_rows(y, _ALL_ROWS)
     K = kernel(Z, Z)
     K[np.diag_indices_from(K)] += _JITTER * (1 + kernel.amplitude**2)
     L = cholesky(K, lower=True)

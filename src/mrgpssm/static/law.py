@@ -1,20 +1,19 @@
-"""What the instantaneous component says: in scaled units, with u what drives the model,
+"""What the static part, a Gaussian process, says: in scaled units, with u what drives the model,
 
-    m(u) = slopeᵀu + Σ_j w_j exp(-r(u, Z_j)),   r² = Σ_i (u_i - Z_ji)² / ℓ_i²,
-    y_t = (1 - s) Σ_l C x_t^(l) + s m(u_{t-1}) + noise.
-
-Like every output here, that of row t is from before input t acts. NumPy alone: the runtime uses it, too.
+m(u) = slopeᵀu + Σ_j w_j exp(-r(u, Z_j)),   r² = Σ_i (u_i - Z_ji)² / ℓ_i².
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from mrgpssm.static.part import Part
+
 _CHUNK = 5_000
 
 
 @dataclass(frozen=True)
-class StaticPart:
+class StaticPart(Part):
     """`inducing` Z (M, D_u) is common; `weights` (D_y, M), `lengthscales` and `slopes` (D_y, D_u) and the `shares` s
     (D_y,) have one row per output.
     """
@@ -26,14 +25,8 @@ class StaticPart:
     shares: np.ndarray
 
     def __call__(self, drive: np.ndarray) -> np.ndarray:
-        """m at every row of a drive (T, D_u), (T, D_y)."""
         chunks = [drive[i : i + _CHUNK] for i in range(0, len(drive), _CHUNK)]
         return np.concatenate([self._at(chunk) for chunk in chunks])
-
-    def course(self, drive: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
-        """s m(u_{t-1}) over a run, (T, D_y); the drive `before` the first row is that of the first where unknown."""
-        first = drive[:1] if before is None else before[None]
-        return self.shares * self(np.concatenate([first, drive[:-1]]))
 
     def _at(self, u: np.ndarray) -> np.ndarray:
         found = [

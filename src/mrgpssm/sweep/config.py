@@ -116,8 +116,10 @@ def _options(given: dict[str, Any], where: str) -> Options:
         raise ConfigError(f"{where}: {error}") from None
     if options.joint:
         raise ConfigError(f"{where}: joint is not for sweeps, which run every output by itself; leave it out.")
-    if options.folds or options.static or options.noise != "gaussian":
-        raise ConfigError(f"{where}: folds, static and noise are for single fits; a sweep has its own splits.")
+    if options.folds or options.static or options.trees or options.noise != "gaussian" or options.early_stopping:
+        raise ConfigError(
+            f"{where}: folds, static, trees, noise and early_stopping are for single fits; a sweep has its own splits."
+        )
     return options
 
 

@@ -1,4 +1,7 @@
-"""Backfitting over a fleet (paper, Alg. 1): one compiled program per component shape trains all members."""
+"""Backfitting over a fleet (paper, Alg. 1): one compiled program per component shape trains all members.
+
+Where settings ask for it, components then train together (fine-tuning), and the best cycle on unseen data is kept.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,9 +18,10 @@ from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
 from mrgpssm.training.devices import fleet_mesh, fleet_program, on_all, on_first
 from mrgpssm.training.journal import Journal, Progress
-from mrgpssm.training.settings import TrainingSettings
+from mrgpssm.training.settings import Team, TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
 from mrgpssm.training.step import Phase, init_optimiser, step
+from mrgpssm.training.stopping import better_of, free_run_errors
 from mrgpssm.training.sweep import series_bound, sweep
 
 _STEP, _SWEEP, _SELECT = 20, 21, 22
@@ -25,24 +29,30 @@ _STEP, _SWEEP, _SELECT = 20, 21, 22
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training run is given: settings, data, members, and the resolution of every component."""
+    """What a training run is given: settings, data, members, and the resolution of every component.
+
+    `unseen` (members, rows) marks what a member must be good at without training on it; where it is given, the cycle
+    that is best there is kept.
+    """
 
     settings: TrainingSettings
     series: Series
     tasks: Task
     resolutions: tuple[int, ...]
+    unseen: np.ndarray | None = None
 
     @property
-    def turns(self) -> int:
-        """How often a component is trained and cached: cycles x components."""
-        return self.settings.cycles * len(self.resolutions)
+    def schedule(self) -> list[tuple[int, Team]]:
+        """Every turn, with its cycle."""
+        return self.settings.schedule(self.resolutions)
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """Where a run stands between two chunks of steps: all it needs to go on, bit for bit.
 
-    `turn` counts components trained and cached so far, `step` the steps of the one under way.
+    `turn` counts turns taken so far, `step` the steps of the one under way. `kept` is the best of the past where the
+    plan has unseen data, and `errors` (cycles, members) how far free runs were from it.
     """
 
     state: FitState
@@ -50,19 +60,25 @@ class Snapshot:
     step: int
     alive: np.ndarray
     history: tuple[Progress, ...]
+    kept: SSM[Component] | None = None
+    errors: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class FleetFit:
-    """What training returns: the final state of all members, their bounds on equal noise, and the history."""
+    """What training returns: the final state of all members, their bounds on equal noise, and the history.
+
+    `errors` (cycles, members) are of free runs over unseen data, where there is some.
+    """
 
     state: FitState
     bounds: np.ndarray
     alive: np.ndarray
     history: tuple[Progress, ...]
+    errors: np.ndarray | None = None
 
 
-def init_state(settings: TrainingSettings, ssm: SSM[Component], rows: int) -> FitState:
+def init_state(settings: TrainingSettings, ssm: SSM[Component], resolutions: tuple[int, ...], rows: int) -> FitState:
     """A member before its first step: fresh moments, caches of zeros (no other component has spoken yet)."""
     y, dtype = ssm.raw_observation_noise.shape[0], ssm.raw_observation_noise.dtype
 
@@ -72,16 +88,29 @@ def init_state(settings: TrainingSettings, ssm: SSM[Component], rows: int) -> Fi
 
     return FitState(
         ssm,
-        tuple(init_optimiser(settings, c, ssm.raw_observation_noise) for c in ssm.components),
+        tuple(init_optimiser(settings, assemble(ssm, team)) for team in settings.teams(resolutions)),
         tuple(blank(c) for c in ssm.components),
         healthy(dtype),
     )
 
 
-def partial_output(caches: tuple[Cache, ...], component: int) -> Float[Array, "*f rows y"]:
-    """mean(ŷ^(≠l)): the mean output of all components but one (paper, supplement E.1)."""
-    others = [cache.outputs for index, cache in enumerate(caches) if index != component]
-    return sum(others, start=jnp.zeros_like(caches[component].outputs))
+def partial_output(caches: tuple[Cache, ...], team: Team) -> Float[Array, "*f rows y"]:
+    """mean(ŷ^(≠l)): the mean output of all components but those that train (paper, supplement E.1)."""
+    others = [cache.outputs for index, cache in enumerate(caches) if index not in team]
+    return sum(others, start=jnp.zeros_like(caches[0].outputs))
+
+
+def assemble(ssm: SSM[Component], team: Team) -> SSM[Component]:
+    """Some components as a model of their own, in units of the fastest one's stride r: time units are R_l / r."""
+    stride = min(ssm.time_units[part] for part in team)
+    units = tuple(ssm.time_units[part] / stride for part in team)
+    components = tuple(ssm.components[part] for part in team)
+    return SSM(components, ssm.raw_observation_noise, units, ssm.cascading)
+
+
+def driving_states(ssm: SSM[Component], caches: tuple[Cache, ...], component: int):
+    """The cached mean states, (members, rows, d), of all that drive a component in a cascade."""
+    return tuple(caches[part].states for part in ssm.slower(component))
 
 
 def _steps(
@@ -102,15 +131,17 @@ def _steps(
     return jax.lax.scan(one, learner, jnp.arange(settings.chunk, dtype=jnp.int32))
 
 
-_AXES = (None, None, eqx.if_array(0), Phase(None, 0, 0, None, None), eqx.if_array(0), None, None)  # pyright: ignore
+_AXES = (None, None, eqx.if_array(0), Phase(None, 0, 0, None, None, 0), eqx.if_array(0), None, None)  # pyright: ignore
 _fleet_steps = fleet_program(_steps, _AXES)
 
 
 def begin(plan: Plan, ssm: SSM[Component]) -> Snapshot:
     """The snapshot before the first step; `ssm` has a leading fleet axis."""
     rows = plan.series.clock.shape[0]
-    state = eqx.filter_vmap(lambda s: init_state(plan.settings, s, rows))(ssm)
-    return Snapshot(state, 0, 0, np.ones(plan.tasks.columns.shape[0], bool), ())
+    state = eqx.filter_vmap(lambda s: init_state(plan.settings, s, plan.resolutions, rows))(ssm)
+    members = plan.tasks.columns.shape[0]
+    kept, errors = (None, None) if plan.unseen is None else (ssm, np.empty((0, members)))
+    return Snapshot(state, 0, 0, np.ones(members, bool), (), kept, errors)
 
 
 def fit_fleet(
@@ -119,7 +150,7 @@ def fit_fleet(
     report: Callable[[Progress], None],
     keep: Callable[[Snapshot], None] = lambda _: None,
 ) -> FleetFit:
-    """Train every member: cycles x components x steps, each component on the residual of the others, then cached.
+    """Train every member: turns x steps, some components on the residual of the others, then cached.
 
     A single component trains all its steps under one learning-rate schedule; several reset it in every cycle. Where
     several devices are visible they share the members. `keep` sees a snapshot after every chunk of steps; a run
@@ -131,63 +162,83 @@ def fit_fleet(
     longest = int(jnp.max(series.lengths))
     walks: dict[str, Any] = {"samples": settings.samples, "head": settings.head, "chunk": settings.sweep_chunk}
     walks |= {"longest": longest, "mesh": mesh}
-    order = settings.turns(plan.resolutions)
-    journal = Journal(settings, len(order), start.alive, start.history, report)
+    journal = Journal(settings, len(plan.schedule), start.alive, start.history, report)
     here = start
-    while here.turn < plan.turns:
-        part = order[here.turn % len(order)]
-        resolution = plan.resolutions[part]
-        here = train_turn(plan, here, part, journal, keep, mesh)
-        keys = _fold(_fold(tasks.key, _SWEEP), here.turn)
-        component = here.state.ssm.components[part]
-        cache = sweep(component, resolution, series, tasks, here.state.caches[part], keys=keys, **walks)
-        journal.check_cache(cache, part, here.turn // len(order))
-        state = eqx.tree_at(lambda s, part=part: s.caches[part], here.state, cache)
-        here = replace(here, state=state, turn=here.turn + 1, step=0, alive=journal.alive)
-    bounds = series_bound(here.state.ssm, plan.resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
-    alive, state = journal.alive, on_first(here.state, mesh)
-    return FleetFit(state, np.where(alive, np.asarray(bounds, float), -np.inf), alive, tuple(journal.history))
+    while here.turn < len(plan.schedule):
+        cycle = plan.schedule[here.turn][0]
+        here = train_turn(plan, here, journal, keep, mesh)
+        here = _simulate(plan, here, journal, walks)
+        here = replace(here, turn=here.turn + 1, step=0, alive=journal.alive)
+        if here.turn == len(plan.schedule) or plan.schedule[here.turn][0] > cycle:
+            here = _keep_best(plan, here)
+    state = here.state if here.kept is None else eqx.tree_at(lambda s: s.ssm, here.state, here.kept)
+    bounds = series_bound(state.ssm, plan.resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
+    alive, bounds = journal.alive, np.where(journal.alive, np.asarray(bounds, float), -np.inf)
+    return FleetFit(on_first(state, mesh), bounds, alive, tuple(journal.history), here.errors)
+
+
+def _simulate(plan: Plan, here: Snapshot, journal: Journal, walks: dict[str, Any]) -> Snapshot:
+    """New caches of the components that have just been trained, slow ones first: they may drive others."""
+    cycle, team = plan.schedule[here.turn]
+    turn_keys = _fold(_fold(plan.tasks.key, _SWEEP), here.turn)
+    for part in sorted(team, key=lambda part: -plan.resolutions[part]):
+        keys = turn_keys if len(team) == 1 else _fold(turn_keys, part)
+        component, old = here.state.ssm.components[part], here.state.caches[part]
+        slower = driving_states(here.state.ssm, here.state.caches, part)
+        cache = sweep(component, plan.resolutions[part], plan.series, plan.tasks, old, slower, keys=keys, **walks)
+        journal.check_cache(cache, part, cycle)
+        here = replace(here, state=eqx.tree_at(lambda s, part=part: s.caches[part], here.state, cache))
+    return here
 
 
 def train_turn(
-    plan: Plan, here: Snapshot, part: int, journal: Journal, keep: Callable[[Snapshot], None], mesh: Mesh | None = None
+    plan: Plan, here: Snapshot, journal: Journal, keep: Callable[[Snapshot], None], mesh: Mesh | None = None
 ) -> Snapshot:
-    """The steps of one component in one cycle (paper, Alg. 3), chunk by chunk, from where the snapshot stands."""
-    settings, cycle = plan.settings, here.turn // len(plan.resolutions)
+    """The steps of one turn (paper, Alg. 3), chunk by chunk, from where the snapshot stands."""
+    settings, (cycle, team) = plan.settings, plan.schedule[here.turn]
+    fastest = min(team, key=lambda part: plan.resolutions[part])
     phase = Phase(
-        jnp.asarray(plan.resolutions[part], jnp.int32),
-        partial_output(here.state.caches, part),
-        here.state.caches[part],
+        jnp.asarray(plan.resolutions[fastest], jnp.int32),
+        partial_output(here.state.caches, team),
+        tuple(here.state.caches[part] for part in team),
         jnp.asarray(settings.window_start == "cache" and cycle > 0),
         jnp.asarray(settings.pace(cycle), plan.series.clock.dtype),
+        driving_states(here.state.ssm, here.state.caches, fastest) if len(team) == 1 else (),  # else they are there
     )
-    learner = _take(here.state, part)
+    place = settings.teams(plan.resolutions).index(team)
+    together = eqx.filter_vmap(lambda ssm: assemble(ssm, team))(here.state.ssm)
+    learner = Learner(together, here.state.optimisers[place], here.state.health)
     for chunk in range(here.step, settings.steps, settings.chunk):
         first = chunk + (cycle * settings.steps if len(plan.resolutions) == 1 else 0)
         serial = here.turn * settings.steps + chunk
         counters = (jnp.asarray(first, jnp.int32), jnp.asarray(serial, jnp.int32))
         learner, info = _fleet_steps(mesh, settings, plan.series, plan.tasks, phase, learner, *counters)
         done = chunk + settings.chunk
-        journal.note(info, learner, part, cycle, done, here.turn * settings.steps + done)
-        state = _put(here.state, part, learner)
+        journal.note(info, learner, fastest, cycle, done, here.turn * settings.steps + done)
+        state = _put(here.state, team, place, learner)
         here = replace(here, state=state, step=done, alive=journal.alive, history=tuple(journal.history))
         keep(here)
     return here
 
 
-def _take(state: FitState, part: int) -> Learner:
-    """One component out of the whole, to be trained."""
-    return Learner(state.ssm.components[part], state.ssm.raw_observation_noise, state.optimisers[part], state.health)
-
-
-def _put(state: FitState, part: int, learner: Learner) -> FitState:
-    """The trained component back into the whole."""
+def _put(state: FitState, team: Team, place: int, learner: Learner) -> FitState:
+    """The trained components and their optimiser back into the whole."""
 
     def places(s: FitState):
-        return s.ssm.components[part], s.ssm.raw_observation_noise, s.optimisers[part], s.health
+        components = [s.ssm.components[part] for part in team]
+        return [*components, s.ssm.raw_observation_noise, s.optimisers[place], s.health]
 
-    new = (learner.component, learner.raw_observation_noise, learner.optimiser, learner.health)
+    new = [*learner.ssm.components, learner.ssm.raw_observation_noise, learner.optimiser, learner.health]
     return eqx.tree_at(places, state, new)
+
+
+def _keep_best(plan: Plan, here: Snapshot) -> Snapshot:
+    """After a cycle, where there is unseen data: the best so far, and the errors up to now."""
+    if plan.unseen is None or here.kept is None or here.errors is None:
+        return here
+    errors = free_run_errors(here.state.caches, plan.series, plan.tasks, plan.unseen, here.alive)
+    kept = better_of(here.state.ssm, here.kept, errors, here.errors)
+    return replace(here, kept=kept, errors=np.vstack([here.errors, errors]))
 
 
 def _fold(keys, data: int):

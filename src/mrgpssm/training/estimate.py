@@ -6,7 +6,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from mrgpssm.training.backfit import Plan, Snapshot, train_turn
+from mrgpssm.training.backfit import Plan, Snapshot, driving_states, train_turn
 from mrgpssm.training.journal import Journal
 from mrgpssm.training.sweep import sweep
 
@@ -17,9 +17,9 @@ _RUNTIME = 800e6  # bytes: the interpreter, JAX and compiled programs, on a CPU
 def estimate(plan: Plan, start: Snapshot) -> dict[str, float | int]:
     """Seconds and megabytes of `fit_fleet` on this machine."""
     settings, parts = plan.settings, len(plan.resolutions)
+    turns = sum(len(team) for _, team in plan.schedule)  # as if each component of a turn trained alone
     longest = int(jnp.max(plan.series.lengths))
     step_seconds = _step_seconds(plan, start)
-    turns = settings.cycles * parts
     steps, sweep_seconds = turns * settings.steps, _row_seconds(plan, start, longest) * longest * (turns + parts)
     return {
         "rows": int(plan.series.clock.shape[0]),
@@ -35,9 +35,9 @@ def estimate(plan: Plan, start: Snapshot) -> dict[str, float | int]:
 def _step_seconds(plan: Plan, start: Snapshot) -> float:
     """The second and third of three chunks of two steps: the first one compiles."""
     short = replace(plan, settings=replace(plan.settings, steps=3 * _STEPS, chunk=_STEPS))
-    journal = Journal(short.settings, len(plan.resolutions), start.alive, (), lambda _: None)
+    journal = Journal(short.settings, len(plan.schedule), start.alive, (), lambda _: None)
     stamps: list[float] = []
-    train_turn(short, start, 0, journal, lambda _: stamps.append(time.perf_counter()))
+    train_turn(short, start, journal, lambda _: stamps.append(time.perf_counter()))
     return (stamps[2] - stamps[0]) / (2 * _STEPS)
 
 
@@ -45,11 +45,12 @@ def _row_seconds(plan: Plan, start: Snapshot, longest: int) -> float:
     """One row of all sequences in a sweep; the first of two sweeps compiles."""
     settings, rows = plan.settings, min(_ROWS, longest)
     component, cache = start.state.ssm.components[0], start.state.caches[0]
+    slower = driving_states(start.state.ssm, start.state.caches, 0)
     walks = {"samples": settings.samples, "head": settings.head, "chunk": rows, "longest": rows, "keys": plan.tasks.key}
 
     def once() -> float:
         began = time.perf_counter()
-        jax.block_until_ready(sweep(component, plan.resolutions[0], plan.series, plan.tasks, cache, **walks))
+        jax.block_until_ready(sweep(component, plan.resolutions[0], plan.series, plan.tasks, cache, slower, **walks))
         return time.perf_counter() - began
 
     once()

@@ -35,18 +35,18 @@ class Journal:
     def __init__(
         self,
         settings: TrainingSettings,
-        parts: int,
+        turns: int,
         alive: np.ndarray,
         history: Iterable[Progress],
         report: Callable[[Progress], None],
     ):
-        self.settings, self.parts, self.report = settings, parts, report
+        self.settings, self.turns, self.report = settings, turns, report
         self.history = list(history)
         self.alive = alive.copy()
 
     def note(self, info: FitInfo, learner: Learner, part: int, cycle: int, at: int, done: int) -> None:
         """Keep and report a chunk of steps; members whose steps keep failing are given up."""
-        total = self.settings.cycles * self.parts * self.settings.steps
+        total = self.turns * self.settings.steps
         progress = _summarise(info, learner, part, cycle, at, done, total)
         self.history.append(progress)
         self.report(progress)

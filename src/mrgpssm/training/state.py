@@ -41,16 +41,15 @@ class Health(eqx.Module):
 
 
 class Learner(eqx.Module):
-    """What a gradient step of one component changes."""
+    """What a gradient step changes: the components that train now, as a model of their own in units of the stride."""
 
-    component: Component
-    raw_observation_noise: Float[Array, "*f y"]
+    ssm: SSM[Component]
     optimiser: optax.OptState
     health: Health
 
 
 class FitState(eqx.Module):
-    """Everything a training run needs to go on."""
+    """Everything a training run needs to go on; there is one optimiser per set of components that train together."""
 
     ssm: SSM[Component]
     optimisers: tuple[optax.OptState, ...]

@@ -1,4 +1,4 @@
-"""One gradient step of one component (paper, Alg. 3), as pure `init` and `step`."""
+"""One gradient step of one component (paper, Alg. 3), or of some together, as pure `init` and `step`."""
 
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from mrgpssm.data import Series, draw_windows, window_counts
 from mrgpssm.elbo import ElboTerms, Windows, elbo_terms
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Noise, draw_noise, draw_starts, fastest, rollout
+from mrgpssm.training.natural import natural_step
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, Health, Learner, Task
 
@@ -19,13 +20,18 @@ _RECOVERY = 1.05
 
 
 class Phase(NamedTuple):
-    """What stays fixed while one component trains; `pace` is the factor on the learning rate."""
+    """What stays fixed while some components train; `pace` is the factor on the learning rate.
+
+    `resolution` is the stride of the windows: that of a component that trains alone. `slower` are the cached states of
+    those that drive it in a cascade.
+    """
 
     resolution: Int[Array, ""]
     others: Float[Array, "rows y"]
-    cache: Cache
+    caches: tuple[Cache, ...]
     from_cache: Bool[Array, ""]
     pace: Float[Array, ""]
+    slower: tuple[Float[Array, "rows _"], ...] = ()
 
 
 def optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
@@ -33,15 +39,19 @@ def optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(settings.clip), optax.scale_by_adam())
 
 
-def trainable(component: Component) -> Component:
-    """The mask of what trains: everything but the prior p(x_0)."""
-    mask = jax.tree.map(eqx.is_inexact_array, component)
-    return eqx.tree_at(lambda c: (c.initial.prior_mean, c.initial.prior_raw_factor), mask, (False, False))
+def trainable(ssm: SSM[Component]) -> SSM[Component]:
+    """The mask of what trains: everything but the priors p(x_0)."""
+    mask = jax.tree.map(eqx.is_inexact_array, ssm)
+    return eqx.tree_at(
+        lambda s: [p for c in s.components for p in (c.initial.prior_mean, c.initial.prior_raw_factor)],
+        mask,
+        [False, False] * len(ssm.components),
+    )
 
 
-def init_optimiser(settings: TrainingSettings, component: Component, raw_noise: Float[Array, " y"]) -> optax.OptState:
-    """Fresh moments for one component and the observation noise."""
-    return optimiser(settings).init((eqx.filter(component, trainable(component)), raw_noise))
+def init_optimiser(settings: TrainingSettings, ssm: SSM[Component]) -> optax.OptState:
+    """Fresh moments for some components and the observation noise."""
+    return optimiser(settings).init(eqx.filter(ssm, trainable(ssm)))
 
 
 def learning_rate(settings: TrainingSettings, k: Int[Array, ""], dtype: jnp.dtype) -> Scalar:
@@ -56,17 +66,14 @@ def step(
     """Draw windows, take one step on the negative bound per time point; skip it where anything is not finite."""
     key_windows, key_noise = jax.random.split(key)
     windows, rows, at_start, total = _gather(settings, series, task, phase, key_windows)
-    mask = trainable(learner.component)
-    moving, still = eqx.partition(learner.component, mask)
+    parameters, still = eqx.partition(learner.ssm, trainable(learner.ssm))
 
     def loss(parameters):
-        component = eqx.combine(parameters[0], still)
-        model = SSM((component,), parameters[1], (1.0,))
+        model = eqx.combine(parameters, still)
         noise = draw_noise(model, settings.windows, settings.samples, settings.window_steps, key=key_noise)
-        terms, rmse = _bound(settings, model, windows, rows, ~at_start & phase.from_cache, phase.cache, noise, total)
+        terms, rmse = _bound(settings, model, windows, rows, ~at_start & phase.from_cache, phase.caches, noise, total)
         return -terms.bound / total, (terms, rmse)
 
-    parameters = (moving, learner.raw_observation_noise)
     (value, (terms, rmse)), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
     norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient)))
     taken = jnp.isfinite(value) & jnp.isfinite(norm)
@@ -75,12 +82,14 @@ def step(
         direction, optimiser_state = optimiser(settings).update(safe, learner.optimiser)
     rate = phase.pace * learning_rate(settings, k, value.dtype) * learner.health.backoff
     moved = jax.tree.map(lambda p, d: p - rate * d, parameters, direction)
+    if settings.optimiser == "natural":
+        moved = natural_step(moved, parameters, safe, rate * total)
     moved, optimiser_state = jax.tree.map(
         lambda new, old: jnp.where(taken, new, old), (moved, optimiser_state), (parameters, learner.optimiser)
     )
     health = _update_health(learner.health, taken)
     info = FitInfo(terms.bound, terms.likelihood, terms.kl_initial + terms.kl_inducing, rmse, norm, taken)
-    return Learner(eqx.combine(moved[0], still), moved[1], optimiser_state, health), info
+    return Learner(eqx.combine(moved, still), optimiser_state, health), info
 
 
 def member_series(series: Series, task: Task) -> Series:
@@ -112,6 +121,7 @@ def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase
     heads = -(-settings.windows // 10) if settings.window_start == "cache" else 0
     rows, at_start = draw_windows(own, phase.resolution, settings.windows, settings.window_steps, heads, key=key)
     inputs = member_inputs(task, series.inputs[rows])
+    driven = jnp.concatenate([inputs, *(states[rows] for states in phase.slower)], axis=-1)
     measured = member_outputs(task, series.outputs[rows])
     target = measured - phase.others[rows]
     clock = series.clock[rows]
@@ -120,7 +130,7 @@ def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase
     seen = jnp.concatenate([inputs, target], axis=-1)[:, : settings.head]
     places = jnp.sum(jnp.where(window_counts(own.lengths, phase.resolution, settings.window_steps) > 0, own.lengths, 0))
     total = places.astype(clock.dtype) / unit
-    return Windows(inputs[:, :-1], target[:, 1:], strides, seen), rows[:, 0], at_start, total
+    return Windows(driven[:, :-1], target[:, 1:], strides, seen), rows[:, 0], at_start, total
 
 
 def _bound(
@@ -129,15 +139,16 @@ def _bound(
     windows: Windows,
     rows: Int[Array, " n"],
     from_cache: Bool[Array, " n"],
-    cache: Cache,
+    caches: tuple[Cache, ...],
     noise: tuple[Noise, ...],
     total: Scalar,
 ) -> tuple[ElboTerms, Scalar]:
-    """L_Δ of the component on its residual (paper, Eq. 16), and the RMSE of its mean on the scored points."""
+    """L_Δ of the components on their residual (paper, Eq. 16), and the RMSE of their mean on the scored points."""
     dynamics = model.dynamics()
-    (drawn,) = draw_starts(model, windows.heads, noise)
-    cached = cache.states[rows][:, None] + cache.spreads[rows][:, None] * noise[0].initial
-    starts = (jnp.where(from_cache[:, None, None], cached, drawn),)
+    starts = tuple(
+        jnp.where(from_cache[:, None, None], c.states[rows][:, None] + c.spreads[rows][:, None] * e.initial, drawn)
+        for c, e, drawn in zip(caches, noise, draw_starts(model, windows.heads, noise), strict=True)
+    )
     paths = rollout(fastest(), model, dynamics, starts, windows.inputs, windows.strides, noise)
     terms = elbo_terms(model, dynamics, windows, paths, buffer=settings.buffer, total=total)
     error = windows.outputs[:, settings.buffer :] - jnp.mean(paths.outputs[:, :, settings.buffer :], axis=1)

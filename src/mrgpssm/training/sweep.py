@@ -13,7 +13,7 @@ from mrgpssm._types import Array, Float, Int, Key, Keys, Scalar
 from mrgpssm.data import Series
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Noise, draw_process, draw_states, fastest
+from mrgpssm.rollout import Noise, departures, draw_driven, draw_process, fastest
 from mrgpssm.training.devices import fleet_program
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_inputs, member_outputs
@@ -52,26 +52,33 @@ def walk(
     first: Int[Array, ""],
     count: int,
     key: Key,
+    cached: tuple[Float[Array, "rows _"], ...] = (),
+    drawn: tuple[Float[Array, "k s c _"], ...] = (),
 ) -> tuple[Walk, Float[Array, "k s c d"]]:
-    """Take every sequence `count` rows further; returns the states *of* those rows, x_first first."""
+    """Take every sequence `count` rows further; returns the states *of* those rows, x_first first.
+
+    In a cascade, slower components drive this one: by states `cached` for every row of the series, or by the samples
+    `drawn` for the rows of this walk.
+    """
     rows = jnp.minimum(rows_of(series, first, count), series.clock.shape[0] - 1)
     following = jnp.minimum(rows + 1, series.clock.shape[0] - 1)
     gaps = series.clock[following] - series.clock[rows]
     steps = jnp.where(gaps > 0, gaps, 1.0) / unit  # after a sequence's last row anything will do
-    inputs = member_inputs(task, series.inputs[rows])
+    inputs = jnp.concatenate([member_inputs(task, series.inputs[rows]), *(x[rows] for x in cached)], axis=-1)
     dynamics = component.dynamics()
     k, s, d = here.states.shape
     process = draw_process(key, first, count, (k * s, d), steps.dtype).reshape(k, s, count, d)
 
     noise = Noise(here.states, here.inducing, process)
-    states = draw_states(fastest(), dynamics, here.states, inputs, steps, noise)
-    current = jnp.concatenate([here.states[:, :, None], states[:, :, :-1]], axis=2)
-    return Walk(states[:, :, -1], here.inducing), current
+    states = draw_driven(fastest(), dynamics, here.states, inputs, drawn, steps, noise)
+    return Walk(states[:, :, -1], here.inducing), departures(here.states, states)
 
 
-def _write(component: Component, unit, series: Series, task: Task, here: Walk, cache: Cache, first, count: int, key):
+def _write(
+    component: Component, unit, series: Series, task: Task, here: Walk, cache: Cache, slower, first, count: int, key
+):
     """One chunk of a cache: means over samples of outputs and states, and the states' deviations."""
-    here, states = walk(component, unit, series, task, here, first, count, key)
+    here, states = walk(component, unit, series, task, here, first, count, key, cached=slower)
     outputs = jax.vmap(jax.vmap(jax.vmap(component.emission)))(states)
     rows = rows_of(series, first, count)
 
@@ -88,11 +95,13 @@ def _write(component: Component, unit, series: Series, task: Task, here: Walk, c
 
 def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[Walk, ...], first, count: int, key):
     """One chunk of E log p(y | x) with all components together."""
-    moved, parts = [], []
-    for index, (component, w) in enumerate(zip(ssm.components, here, strict=True)):
-        w, states = walk(component, units[index], series, task, w, first, count, jax.random.fold_in(key, index))
-        moved.append(w)
-        parts.append(jax.vmap(jax.vmap(jax.vmap(component.emission)))(states))
+    moved, states = list(here), {}
+    for index in ssm.walk_order():
+        drawn, own = tuple(states[j] for j in ssm.slower(index)), jax.random.fold_in(key, index)
+        moved[index], states[index] = walk(
+            ssm.components[index], units[index], series, task, here[index], first, count, own, drawn=drawn
+        )
+    parts = [jax.vmap(jax.vmap(jax.vmap(c.emission)))(states[index]) for index, c in enumerate(ssm.components)]
     predictions = sum(parts[1:], start=parts[0])
     rows = rows_of(series, first, count)
     known = (rows < series.clock.shape[0]) & task.training[:, None]
@@ -103,7 +112,7 @@ def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[W
 
 _EACH = eqx.if_array(0)
 _begin = fleet_program(begin, (_EACH, 0, None, 0))
-_write_fleet = fleet_program(_write, (_EACH, None, None, _EACH, 0, 0, None, None, 0))
+_write_fleet = fleet_program(_write, (_EACH, None, None, _EACH, 0, 0, 0, None, None, 0))
 _score_fleet = fleet_program(_score, (_EACH, None, None, _EACH, 0, None, None, 0))
 
 
@@ -129,6 +138,7 @@ def sweep(
     series: Series,
     tasks: Task,
     cache: Cache,
+    slower: tuple[Float[Array, "f rows _"], ...] = (),
     *,
     samples: int,
     head: int,
@@ -137,13 +147,16 @@ def sweep(
     keys: Keys,
     mesh: Mesh | None = None,
 ) -> Cache:
-    """Simulate one component of every member over all data at stride 1 and cache what backfitting needs."""
+    """Simulate one component of every member over all data at stride 1 and cache what backfitting needs.
+
+    `slower` are the cached states of the components that drive it in a cascade.
+    """
     unit = jnp.asarray(resolution, series.clock.dtype)
     count, chunks = _chunks(longest, chunk)
     here = _begin(mesh, component, _heads_fleet(mesh, series, tasks, head), samples, keys)
     for index in range(chunks):
         first = jnp.asarray(index * count, jnp.int32)
-        here, cache = _write_fleet(mesh, component, unit, series, tasks, here, cache, first, count, keys)
+        here, cache = _write_fleet(mesh, component, unit, series, tasks, here, cache, slower, first, count, keys)
     return cache
 
 
@@ -162,10 +175,11 @@ def series_bound(
 ) -> Float[Array, " f"]:
     """The lower bound of every member on its whole training series at stride 1 (paper, Eq. 14), on equal noise.
 
-    Restarts of one task get equal keys, hence equal noise: their bounds differ by what they learned, not by luck.
+    Restarts of one task get equal keys, hence equal noise: their bounds differ by what they learned, not by luck. In
+    a cascade every sample has inputs of its own, so that chunks of one size in memory have fewer rows.
     """
     units = tuple(jnp.asarray(r, series.clock.dtype) for r in resolutions)
-    count, chunks = _chunks(longest, chunk)
+    count, chunks = _chunks(longest, max(1, chunk // samples) if ssm.cascading else chunk)
     heads = _heads_fleet(mesh, series, tasks, head)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     here = tuple(_begin(mesh, c, heads, samples, fold(keys, index)) for index, c in enumerate(ssm.components))

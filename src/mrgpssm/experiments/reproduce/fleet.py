@@ -45,8 +45,11 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
     The shared series is scaled on all data, y' = (y - μ) / σ; a member of fold i sees (y' - a) / b with
     a = (μ_i - μ) / σ and b = σ_i / σ, which is (y - μ_i) / σ_i, scaled on its own training sequences.
     """
-    if options.joint or options.folds:
-        raise ConfigError("A fleet over folds has one model per output and folds of its own; use joint=False, folds=0.")
+    if options.joint or options.folds or options.cascade:
+        raise ConfigError(
+            "A fleet over folds has one model per output, folds of its own and no cascade; use joint=False, folds=0, "
+            "cascade=False."
+        )
     sequences = [options.drive(s) for s in problem.sequences]
     check_alike(sequences)
     base = Scaling.fit(sequences)

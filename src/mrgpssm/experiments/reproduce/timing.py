@@ -19,12 +19,12 @@ _CHUNK, _LAPS = 2, 5
 
 
 def step_seconds(fleet: Fleet) -> float:
-    """The median over chunks of two gradient steps of the first component."""
+    """The median over chunks of two gradient steps of the component that trains first."""
     settings = replace(fleet.plan.settings, steps=(_LAPS + 1) * _CHUNK, chunk=_CHUNK)
     plan, stamps = replace(fleet.plan, settings=settings), []
     start = begin(plan, fleet.ssm)
-    journal = Journal(settings, len(plan.resolutions), start.alive, (), lambda _: None)
-    train_turn(plan, start, 0, journal, lambda _: stamps.append(time.perf_counter()))
+    journal = Journal(settings, len(plan.schedule), start.alive, (), lambda _: None)
+    train_turn(plan, start, journal, lambda _: stamps.append(time.perf_counter()))
     return float(np.median(np.diff(stamps))) / _CHUNK
 
 

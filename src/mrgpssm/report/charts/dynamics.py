@@ -77,14 +77,15 @@ def _bars(
     evidence: Evidence, parts: tuple[Component, ...], values: list[np.ndarray], name: str, label: str, note: str
 ) -> Panel:
     """Grouped bars, first input at the top."""
-    count, inputs = len(parts), len(evidence.drive_names)
+    names = (*evidence.drive_names, *evidence.learned.states)
+    count, inputs = len(parts), len(names)
     height = 0.8 / count
     marks = tuple(
         Bars(component_label(evidence, i), np.arange(inputs) + (i - (count - 1) / 2) * height, v, part_role(i),
              0.92 * height, across=True)
         for i, v in enumerate(values)
     )  # fmt: skip
-    strongest = evidence.drive_names[int(np.argmax(np.sum(values, axis=0)))]
-    ticks = Ticks(tuple(float(i) for i in range(inputs)), evidence.drive_names)
+    strongest = names[int(np.argmax(np.sum(values, axis=0)))]
+    ticks = Ticks(tuple(float(i) for i in range(inputs)), names)
     return Panel(name, label, "input", marks, note=note, y_ticks=ticks, y_range=(inputs - 0.5, -0.5),
                  alt=f"Relevance of each input for {name}, {note}: {strongest} matters most.")  # fmt: skip

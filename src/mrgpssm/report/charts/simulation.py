@@ -10,6 +10,7 @@ from mrgpssm.report.evidence import Evidence, Recording, score
 from mrgpssm.report.palette import part_role
 
 _WORST = 3
+_INSTANT = {"static": "static part", "trees": "boosted trees"}
 _SEGMENT = (100, 600)  # rows of a worst segment, least and most
 
 
@@ -110,16 +111,17 @@ def components(evidence: Evidence) -> Section:
                       alt=f"Contribution of one component to {name} over time: {note}.", breaks=breaks)
             )  # fmt: skip
     lead = (
-        "Mean contribution of each component, slow ones first, a static part last; together with the mean of the "
-        "training data they add up to the simulation."
+        "Mean contribution of each component, slow ones first, a static part and trees last; together with the mean of "
+        "the training data they add up to the simulation."
     )
     return Section(key, title, lead, tuple(panels))
 
 
 def component_label(evidence: Evidence, index: int) -> str:
-    """Which component, by its resolution and the seconds one of its steps takes; the static part comes last."""
+    """Which component, by its resolution and the seconds one of its steps takes; instantaneous parts come last."""
     if index >= len(evidence.resolutions):
-        return "static part"
+        name = list(evidence.recordings[0].run.components)[index]
+        return _INSTANT.get(name, name)
     r = evidence.resolutions[index]
     same = f"#{index + 1}, " if evidence.resolutions.count(r) > 1 else ""
     return f"{same}R = {r} ({r * evidence.dt:g} s)"

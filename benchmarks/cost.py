@@ -1,0 +1,90 @@
+"""What `MRGPSSM()` costs on this machine, part by part: one output of one engine split, fitted from beginning to end.
+
+    python benchmarks/cost.py DATA_ROOT [--output Temp] [--split 0] [--out results/default]
+
+Seconds are of this process by the clock: training of all members (restarts and folds train side by side, so that one
+costs its share), the static part and the trees of the whole model and of every fold, learned noise with its free runs,
+and scores on unseen data. The record also holds the scores on the test files.
+"""
+
+import argparse
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+from unittest import mock
+
+from baselines import digest, engine_case, plain
+
+from mrgpssm import MRGPSSM, Sequence, estimator, unseen
+from mrgpssm.experiments.record import write_record
+
+TIMED = {
+    "training": (estimator, "fit_fleet"),
+    "static": (unseen, "learn_kernels", "fit_static"),
+    "trees": (unseen, "fit_trees"),
+    "noise": (unseen, "learned_noise"),
+    "scores": (unseen, "scores_of"),
+}
+
+
+def only(sequence: Sequence, output: str) -> Sequence:
+    """The same recording with one of its outputs."""
+    s, column = sequence, sequence.output_names.index(output)
+    return Sequence(s.inputs, s.outputs[:, [column]], s.dt, s.time, s.input_names, (output,), {}, s.name)
+
+
+def main() -> None:
+    """One fit, one record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--output", default="Temp")
+    parser.add_argument("--split", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("results/default"))
+    given = parser.parse_args()
+    case = engine_case(given.root, given.split)
+    train, test = ([only(s, given.output) for s in some] for some in (case.train, case.test))
+    seconds: dict[str, float] = defaultdict(float)
+
+    def timed(name, function):
+        def call(*args, **more):
+            begun = time.perf_counter()
+            try:
+                return function(*args, **more)
+            finally:
+                seconds[name] += time.perf_counter() - begun
+
+        return call
+
+    for name, (module, *functions) in TIMED.items():
+        for function in functions:
+            mock.patch.object(module, function, timed(name, getattr(module, function))).start()
+    begun = time.perf_counter()
+    model = MRGPSSM().fit(train)
+    whole = time.perf_counter() - begun
+    mock.patch.stopall()
+    options = model.fitted_.options
+    record = {
+        "experiment": "default, cost",
+        "set": case.name,
+        "output": given.output,
+        "train": [s.name for s in train],
+        "data_sha256": digest(train + test),
+        "cores": len(os.sched_getaffinity(0)),
+        "options": options.to_json(),
+        "chosen": list(model.chosen_),
+        "members": options.restarts + options.folds,
+        "fit_seconds": round(whole, 1),
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "shares": {name: [round(float(s), 4) for s in part.shares] for name, part in model.fitted_.blend.parts.items()},
+    }
+    path = given.out / f"cost-{given.split}-{given.output}.json"
+    write_record(path, record)
+    print(record["fit_seconds"], record["seconds"], flush=True)
+    if model.validation_scores_ is not None:
+        record |= {"unseen": plain(model.validation_scores_)}
+    write_record(path, record | {"test": plain(model.score(test))})
+
+
+if __name__ == "__main__":
+    main()

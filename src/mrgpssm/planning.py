@@ -1,0 +1,37 @@
+"""From checked options and data to a training plan, with all members at their starting values."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm.data import Scaling, Sequence, flatten, unseen_rows, with_copies
+from mrgpssm.members import make_members, output_groups, start_on_data, training_settings
+from mrgpssm.model import SSM, Component
+from mrgpssm.options import Options
+from mrgpssm.training import Plan
+
+Sequences = list[Sequence]
+
+
+def make_plan(
+    options: Options, training: Sequences, scaling: Scaling, validation: Sequences | None = None
+) -> tuple[Plan, SSM[Component]]:
+    """The plan and the members; needs the precision switched on. Only early stopping looks at validation data."""
+    held_out = (validation or []) if options.early_stopping else []
+    driven = [options.drive(s) for s in [*with_copies(training, options.folds), *held_out]]
+    series, first = flatten(driven, scaling, jnp.dtype(options.precision)), driven[0]
+    shape = (len(training), len(first.input_names), len(first.output_names))
+    tasks, ssm = make_members(options, *shape, held_out=len(held_out))
+    if options.drive:
+        ssm = start_on_data(ssm, series.inputs, tasks.key)
+    unseen = _unseen(options, training, held_out, series.clock.shape[0]) if options.early_stopping else None
+    return Plan(training_settings(options), series, tasks, options.resolutions, unseen), ssm
+
+
+def _unseen(options: Options, training: Sequences, held_out: Sequences, rows: int) -> np.ndarray:
+    """(members, rows): validation data for everybody, and for every fold what it leaves out."""
+    each = np.zeros((options.restarts + options.folds, rows), bool)
+    each[:, rows - sum(map(len, held_out)) :] = True
+    for number in range(options.folds):
+        left_out = unseen_rows(training, options.folds, number)
+        each[options.restarts + number, : len(left_out)] |= left_out
+    return np.tile(each, (len(output_groups(options, training[0].outputs.shape[1])), 1))
