@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import digamma, gammaln
-from scipy.stats import t as student
+from scipy.special import digamma, gammaln, stdtrit
 
 from mrgpssm.noise.law import StudentNoise, features, places
 from mrgpssm.static.boost import Growth, boost, mean_of
@@ -56,7 +55,7 @@ def conformal_factors(runs: Runs, boosted: bool) -> np.ndarray:
     for group in np.unique(runs.groups) if several else ():
         own = runs.where(runs.groups == group)
         law = fit_law(runs.where(runs.groups != group), boosted)
-        half = law.scale(own.mean, own.deviation, own.drive, outputs) * student.ppf(0.5 + _LEVEL / 2, law.dof)
+        half = law.scale(own.mean, own.deviation, own.drive, outputs) * stdtrit(law.dof, 0.5 + _LEVEL / 2)
         ratios.append(np.abs(own.measured - own.mean) / half)
     seen = [r[~np.isnan(r)] for r in np.concatenate(ratios).T] if ratios else [np.empty(0)] * len(outputs)
     return np.array([np.clip(np.quantile(r, _LEVEL), *_FACTORS) if len(r) else 1.0 for r in seen])
