@@ -3,7 +3,7 @@
     python benchmarks/default.py engine DATA_ROOT [--splits 0 1 2 3 4] [--out results/default]
     python benchmarks/default.py classic DATA_ROOT [--seeds 5] [--out results/default]
     python benchmarks/default.py demo . [--sets M1 M2] [--seeds 1] [--out results/default]
-    python benchmarks/default.py parts DATA_ROOT --splits 0 --model MODEL [--out results/default]
+    python benchmarks/default.py parts DATA_ROOT --splits 0 --model MODEL [--only "no trees"] [--out results/default]
 
 Engine: the four outputs of a fixed split, trained on its training files alone, judged on all rows of its test files,
 each a free run from its first row. Classic sets: the first half trains and warms the state up, the second is run.
@@ -14,6 +14,7 @@ latter for a model that was trained before.
 import argparse
 import hashlib
 import itertools
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -85,15 +86,18 @@ def engine(root: Path, number: int, out: Path) -> None:
         print(case.name, name, {k: v["rmse"] for k, v in record["parts"][name].items()}, round(seconds), flush=True)
 
 
-def parts(root: Path, number: int, path: Path, out: Path) -> None:
-    """A model of one split without each of its parts."""
-    case, model = engine_case(root, number), load(path)
-    record = {"experiment": "default, parts", "set": case.name, "data_sha256": digest(case.train + case.test)}
-    record |= {"model_sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "parts": {}}
+def parts(root: Path, number: int, path: Path, only: list[str] | None, out: Path) -> None:
+    """What the record of a split lacks, from the model that it is of: scores without each of its parts."""
+    case, model, place = engine_case(root, number), load(path), out / f"engine-{number}.json"
+    record = json.loads(place.read_text())
+    if record["model_sha256"] != hashlib.sha256(path.read_bytes()).hexdigest():
+        raise SystemExit(f"{place} is of another model than {path}.")
     for name, variant in without(model.fitted_).items():
+        if name in record["parts"] or (only and name not in only):
+            continue
         model.fitted_ = variant
         record["parts"][name] = plain(model.score(case.test))
-        write_record(out / f"engine-{number}-parts.json", record)
+        write_record(place, record)
         print(case.name, name, {k: v["rmse"] for k, v in record["parts"][name].items()}, flush=True)
 
 
@@ -152,6 +156,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2, 3, 4])
     parser.add_argument("--sets", nargs="*", default=None)
     parser.add_argument("--model", type=Path, default=None)
+    parser.add_argument("--only", nargs="*", default=None)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results/default"))
     given = parser.parse_args()
@@ -159,7 +164,7 @@ def main() -> None:
         for number in given.splits:
             engine(given.root, number, given.out)
     elif given.task == "parts":
-        parts(given.root, given.splits[0], given.model, given.out)
+        parts(given.root, given.splits[0], given.model, given.only, given.out)
     elif given.task == "demo":
         for kind, seed in itertools.product(given.sets or ("M1", "M2"), range(given.seeds)):
             demo(kind, seed, given.out)

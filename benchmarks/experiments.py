@@ -197,7 +197,7 @@ def cost_table() -> str:
         rows.append(
             [about, f"{r['fit_seconds'] / 60:.1f} min", f"{each:.0f} s", *(f"{r['seconds'][k]:.0f} s" for k in COSTS)]
         )
-    head = ["one output", "in all", "one of 7 members", "static part", "trees", "noise", "scores"]
+    head = ["one output", "in all", "one member", "static part", "trees", "noise", "scores"]
     return table(head, rows)
 
 

@@ -123,7 +123,9 @@ def resume(
 
 
 def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
+    from mrgpssm.estimator import MRGPSSM
     from mrgpssm.options import check_calibration
+    from mrgpssm.progress import announce
     from mrgpssm.runs import RunDirectory, write_json
     from mrgpssm.storage import write_atomic
 
@@ -133,6 +135,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
     check_calibration(options, bool(validation))
     if fresh:
         write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
+    announce(() if quiet else model.chosen_)
+    model = MRGPSSM(**options.to_json())  # what is chosen from the data is chosen once
     model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
     bounds = [[b if math.isfinite(b) else None for b in row] for row in model.bounds_.tolist()]  # JSON has no infinity
     result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": bounds}
