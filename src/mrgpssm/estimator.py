@@ -20,6 +20,7 @@ from mrgpssm.data import (
     as_list,
     check_alike,
     check_lengths,
+    fill,
     match,
     trained_on,
     unseen,
@@ -276,23 +277,25 @@ class MRGPSSM:
     def simulate(
         self,
         inputs: np.ndarray | Sequence,
-        warmup: tuple[np.ndarray, np.ndarray] | None = None,
+        warmup: Sequence | tuple[np.ndarray, np.ndarray] | None = None,
         samples: int = 100,
         seed: int = 0,
         stride: int = 1,
         quantiles: SequenceOf[float] = LEVELS,
         keep_samples: bool = False,
     ) -> Forecast:
-        """Run freely over the inputs (T, D_u), from q(x_0) or from where `warmup` = (u, y), just before, leaves it.
+        """Run freely over the inputs (T, D_u), from q(x_0) or from where `warmup`, the stretch just before, leaves it.
 
-        The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at.
+        The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at. The run
+        begins one sample after the last row of the warm-up, unless the times of both sequences say more.
 
         Args:
             inputs: Inputs in the order of training, or a sequence, whose columns are found by name.
-            warmup: Inputs (T, D_u) and outputs (T, D_y) of the stretch just before; missing outputs are NaN.
+            warmup: The sequence just before, or a pair of its inputs (T, D_u) and outputs (T, D_y); missing outputs are
+                NaN.
             samples: Trajectories; their spread makes the bands.
             seed: Seed of the trajectories; the same seed gives the same run.
-            stride: Report every so many rows; a larger one takes longer steps.
+            stride: Report every so many rows; with even sampling a larger one takes longer steps.
             quantiles: Levels to keep.
             keep_samples: Keep all trajectories in `Forecast.samples`.
 
@@ -427,14 +430,20 @@ def _check_data(options: Options, training: list[Sequence]) -> None:
             f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; got {options.latent_dim}. "
             "Raise it, or use joint=False."
         )
-    check_lengths(training, options.resolutions, options.buffer + options.window)
+    window_steps = options.buffer + options.window
+    check_lengths(_walked(training), options.resolutions, window_steps)
     shortest = min(map(len, training))
     if len(training) < options.folds and options.folds > shortest // 2:
         raise ConfigError(
             f"folds = {options.folds} would cut {shortest} rows into stretches of less than two; use fewer."
         )
     for k in range(options.folds):
-        check_lengths(trained_on(training, options.folds, k), options.resolutions, options.buffer + options.window)
+        check_lengths(_walked(trained_on(training, options.folds, k)), options.resolutions, window_steps)
+
+
+def _walked(sequences: list[Sequence]) -> list[Sequence]:
+    """The sequences as they are walked: gaps filled."""
+    return [fill(s).sequence for s in sequences]
 
 
 def _folds(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> list[Judge]:
@@ -463,6 +472,8 @@ def _inputs(inputs: np.ndarray | Sequence, model: FittedModel) -> Sequence:
 
 
 def _warmup(warmup, model: FittedModel) -> Sequence:
+    if isinstance(warmup, Sequence):
+        return match(warmup, model.input_names, model.output_names, model.dt)
     if not (isinstance(warmup, tuple) and len(warmup) == 2):
-        raise DataError("warmup must be a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
+        raise DataError("warmup must be a Sequence, or a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
     return Sequence(*warmup, model.dt, None, model.input_names, model.output_names, {}, "warmup")

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm._types import Array, Float
-from mrgpssm.data import Sequence
+from mrgpssm.data import Sequence, fill
 from mrgpssm.members import head_rows
 from mrgpssm.model import Component
 from mrgpssm.modelfile import FittedModel
@@ -16,8 +16,9 @@ from mrgpssm.rollout import Noise, departures, draw_states, fastest
 
 def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
     """(T, D_y) outputs in the data's units, averaged over the ensemble."""
-    inputs, gaps = model.drive(sequence), np.append(np.diff(sequence.clock()), 1.0)
-    total = np.zeros((len(sequence), len(model.output_names)))
+    filled = fill(sequence)
+    inputs = model.follow(filled)[0]
+    total = np.zeros((len(inputs), len(model.output_names)))
     with floating_point(model.options.precision):
         dtype = jnp.dtype(model.options.precision)
         for models in model.ensemble:
@@ -25,14 +26,14 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
                 head = _head(model, inputs, len(columns))
                 states = {}
                 for part in ssm.walk_order():
-                    steps = jnp.asarray(gaps / ssm.time_units[part], dtype)
+                    steps = jnp.asarray(filled.steps / ssm.time_units[part], dtype)
                     driven = jnp.asarray(np.hstack([inputs, *(states[j] for j in ssm.slower(part))]), dtype)
                     outputs, states[part] = _component_run(
                         ssm.components[part], driven, steps, jnp.asarray(head, dtype)
                     )
                     total[:, list(columns)] += np.asarray(outputs, float)
     mean = total / len(model.ensemble)
-    mean = model.blend.rest * mean + model.blend.course(inputs)
+    mean = (model.blend.rest * mean + model.blend.course(inputs))[filled.rows]
     return model.scaling.output_mean + model.scaling.output_sd * mean
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.cascade import slower
-from mrgpssm.data import Scaling, Sequence, joined
+from mrgpssm.data import Filled, Scaling, Sequence
+from mrgpssm.drive import Memory
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
 from mrgpssm.model import SSM, Component
@@ -75,12 +76,14 @@ class FittedModel:
         """What the model is driven by: inputs, their averages and delayed copies."""
         return self.options.drive.names(self.input_names)
 
-    def drive(self, sequence: Sequence, warmup: Sequence | None = None) -> np.ndarray:
-        """Scaled, and going on from where a warm-up, just before, leaves it."""
-        drive = self.options.drive
-        if warmup is None or not drive:
-            return self.scaling.inputs(drive(sequence).inputs)
-        return self.scaling.inputs(drive(joined(warmup, sequence)).inputs[len(warmup) :])
+    def drive(self, sequence: Sequence) -> np.ndarray:
+        """What drives the model at every row, scaled."""
+        return self.scaling.inputs(self.options.drive(sequence).inputs)
+
+    def follow(self, filled: Filled, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
+        """The same at all filled rows, after the inputs in memory; and what is remembered then."""
+        drive, after = self.options.drive.follow(filled, memory)
+        return self.scaling.inputs(drive), after
 
     @property
     def groups(self) -> Groups:

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.data import Scaling, Sequence, flatten, unseen_rows, with_copies
+from mrgpssm.data import Filled, Scaling, Sequence, fill, flatten, unseen_rows, with_copies
 from mrgpssm.members import make_members, output_groups, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
 from mrgpssm.options import Options
@@ -17,21 +17,27 @@ def make_plan(
 ) -> tuple[Plan, SSM[Component]]:
     """The plan and the members; needs the precision switched on. Only early stopping looks at validation data."""
     held_out = (validation or []) if options.early_stopping else []
-    driven = [options.drive(s) for s in [*with_copies(training, options.folds), *held_out]]
+    filled = [fill(s) for s in [*with_copies(training, options.folds), *held_out]]
+    driven = [options.drive(f.sequence) for f in filled]
     series, first = flatten(driven, scaling, jnp.dtype(options.precision)), driven[0]
     shape = (len(training), len(first.input_names), len(first.output_names))
     tasks, ssm = make_members(options, *shape, held_out=len(held_out))
     if options.drive:
         ssm = start_on_data(ssm, series.inputs, tasks.key)
-    unseen = _unseen(options, training, held_out, series.clock.shape[0]) if options.early_stopping else None
+    unseen = _unseen(options, training, held_out, filled) if options.early_stopping else None
     return Plan(training_settings(options), series, tasks, options.resolutions, unseen), ssm
 
 
-def _unseen(options: Options, training: Sequences, held_out: Sequences, rows: int) -> np.ndarray:
-    """(members, rows): validation data for everybody, and for every fold what it leaves out."""
+def _unseen(options: Options, training: Sequences, held_out: Sequences, filled: list[Filled]) -> np.ndarray:
+    """(members, rows of all filled sequences): validation data for everybody, and for every fold what it leaves out."""
+    rows = sum(len(f.rows) for f in filled)
     each = np.zeros((options.restarts + options.folds, rows), bool)
     each[:, rows - sum(map(len, held_out)) :] = True
     for number in range(options.folds):
         left_out = unseen_rows(training, options.folds, number)
         each[options.restarts + number, : len(left_out)] |= left_out
-    return np.tile(each, (len(output_groups(options, training[0].outputs.shape[1])), 1))
+    offsets = np.cumsum([0, *(len(f.steps) for f in filled)])
+    measured = np.concatenate([first + f.rows for first, f in zip(offsets, filled, strict=False)])
+    whole = np.zeros((len(each), offsets[-1]), bool)
+    whole[:, measured] = each
+    return np.tile(whole, (len(output_groups(options, training[0].outputs.shape[1])), 1))

@@ -12,7 +12,8 @@ import pandas as pd
 
 from mrgpssm import metrics
 from mrgpssm._types import Key
-from mrgpssm.data import Sequence
+from mrgpssm.data import Filled, Sequence, fill, samples_between
+from mrgpssm.drive import Memory
 from mrgpssm.errors import DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.members import head_rows
@@ -53,6 +54,14 @@ class Piece(NamedTuple):
         if self.student is None:
             return metrics.mixture_nll_terms(measured, outputs, self.noise_sd)
         return student_nll_terms(measured - outputs.mean(0), *self.student)
+
+
+class Past(NamedTuple):
+    """A warm-up up to the first row of the run: filled, what drove it, scaled, and what is remembered of it."""
+
+    filled: Filled
+    drive: np.ndarray
+    memory: Memory
 
 
 def forecast(
@@ -211,30 +220,43 @@ def _thinned(model: FittedModel, sequences: list[Sequence], thin: int) -> tuple[
 def _pieces(
     model: FittedModel, sequences: list[Sequence], warmup: Sequence | None, samples: int, seed: int, stride: int
 ) -> Iterator[Piece]:
-    """Free runs of all models over all sequences at once, handed out by sequence and group of outputs."""
-    inputs = [model.drive(sequence, warmup) for sequence in sequences]
-    before = None if warmup is None else model.drive(warmup)[-1]
+    """Free runs of all models over all sequences at once, handed out by sequence and group of outputs.
+
+    Gaps are filled, and the rows that were added are walked but not handed out.
+    """
+    filled = [fill(sequence) for sequence in sequences]
+    past = None if warmup is None else _past(model, warmup, sequences[0])
+    memory, before = (None, None) if past is None else (past.memory, past.drive[-1])
+    inputs = [model.follow(f, memory)[0] for f in filled]
     still = [model.blend.courses(u, before) for u in inputs]
-    clocks = [sequence.clock() for sequence in sequences]
+    clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
+    pace = stride if all(f.even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
     rngs = [[np.random.default_rng([seed, number]) for _ in sequences] for number in range(groups)]
     with floating_point(model.options.precision):
         keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
         runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
-        starts = [[_start(model, ssm, g, u, warmup, each, key) for u in inputs] for ssm, g, key in runs]
+        starts = [[_start(model, ssm, g, u, past, each, key) for u in inputs] for ssm, g, key in runs]
         ssm, particles = _stack([run[0] for run in runs]), _stack([_stack(row) for row in starts])
         noise = np.stack([np.sqrt(np.asarray(one.observation_variance(), float)) for one, _, _ in runs])
         noise_sds = np.repeat(noise.reshape(rounds, groups, -1), each, axis=0)[:samples]
         chunk = max(100, _CHUNK // (groups * count * samples))
         stacked = jnp.stack([run[2] for run in runs])
-        for draws in free_run(ssm, particles, inputs, clocks, stride=stride, chunk=chunk, keys=stacked):
+        for draws in free_run(ssm, particles, inputs, clocks, stride=pace, chunk=chunk, keys=stacked):
             for g, k in itertools.product(range(groups), range(count)):
-                rows = draws.rows[draws.rows < len(sequences[k])]
-                if len(rows):
-                    parts = [np.concatenate(part[g::groups, k, :, : len(rows)])[:samples] for part in draws.parts]
-                    parts = _mixed(model, g, parts, still[k], rows)
-                    yield _piece(model, k, g, rows, parts, noise_sds[:, None, g], inputs[k][rows], rngs[g][k])
+                first, last = np.searchsorted(reported[k], [draws.rows[0], draws.rows[-1] + 1])
+                if last > first:
+                    at = reported[k][first:last]
+                    walked = (at - draws.rows[0]) // pace
+                    parts = [np.concatenate(part[g::groups, k][:, :, walked])[:samples] for part in draws.parts]
+                    parts, rows = _mixed(model, g, parts, still[k], at), stride * np.arange(first, last)
+                    yield _piece(model, k, g, rows, parts, noise_sds[:, None, g], inputs[k][at], rngs[g][k])
+
+
+def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
+    filled = fill(warmup, samples_between(warmup, after))
+    return Past(filled, *model.follow(filled))
 
 
 def _mixed(
@@ -292,21 +314,21 @@ def _start(
     ssm: SSM[Component],
     group: int,
     inputs: np.ndarray,
-    warmup: Sequence | None,
+    past: Past | None,
     samples: int,
     key: Key,
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
     columns = np.array(model.groups[group])
     dtype, head = jnp.dtype(model.options.precision), head_rows(model.options)
-    if warmup is None:
+    if past is None:
         seen = np.resize(inputs[:head], (head, inputs.shape[1]))
         blank = np.full((head, len(columns)), np.nan)
         return start_particles(ssm, samples, jnp.asarray(np.hstack([seen, blank]), dtype), key=key)
-    if len(warmup) < head:
-        raise DataError(f"warmup needs at least {head} rows for the recognition network; got {len(warmup)}.")
-    past_inputs = jnp.asarray(model.drive(warmup), dtype)
-    past_outputs = jnp.asarray(model.scaling.outputs(warmup.outputs)[:, columns], dtype)
+    if len(past.drive) < head:
+        raise DataError(f"warmup needs at least {head} rows for the recognition network; got {len(past.drive)}.")
+    past_inputs = jnp.asarray(past.drive, dtype)
+    past_outputs = jnp.asarray(model.scaling.outputs(past.filled.sequence.outputs)[:, columns], dtype)
     seen = jnp.concatenate([past_inputs, past_outputs], axis=1)[:head]
     particles = start_particles(ssm, samples, seen, key=key)
-    return assimilate(ssm, particles, past_inputs, past_outputs, jnp.ones(len(warmup), dtype), key=key)
+    return assimilate(ssm, particles, past_inputs, past_outputs, jnp.asarray(past.filled.steps, dtype), key=key)

@@ -93,7 +93,7 @@ def free_run(
     `ssm` and `keys` have a leading axis of models, `particles` of models and sequences. A component takes steps of at
     most its own time unit: where the stride is longer, it takes several between outputs. A faster component of a
     cascade then takes more of them than one that drives it, whose state is held until its next step. Sequences that
-    have ended run on idly.
+    have ended run on idly. Rows are at most one sample apart by their `clocks`: gaps are filled before.
     """
     rows = np.arange(0, max(map(len, inputs)), stride)
     substeps = [int(np.ceil(stride / unit)) for unit in ssm.time_units]
@@ -142,7 +142,10 @@ def _fine(
     known, following = np.minimum(fine, last), np.minimum(ends, last)
     gaps = clock[following] - clock[known]
     overrun = ends - following  # rows past the end of the data count one raw sample each
-    return inputs[known], np.maximum(gaps + overrun, 1e-6) / unit
+    steps = (gaps + overrun) / unit
+    if steps.max() > 1 + 1e-6:
+        raise ValueError(f"A step of {steps.max():g} time units was asked for; fill the gaps of the sequence first.")
+    return inputs[known], np.clip(steps, 1e-6 / unit, 1.0)
 
 
 @eqx.filter_jit
@@ -158,8 +161,8 @@ def assimilate(
     """Warm-up: an ensemble Kalman filter moves all components' states towards measured outputs (Evensen, 1994).
 
     Each row, x_s += K (y + e_s - g(x_s)) with e_s ~ N(0, Ω) and K = Cov(x, g) (Cov(g, g) + Ω)⁻¹ over the samples; then
-    every sample takes its step with its own v. Rows without outputs, or outputs that are NaN, only step. The result
-    stands one step after the last row.
+    every sample takes its step with its own v. Rows without outputs, or outputs that are NaN, only step. `gaps` are the
+    samples from each row to the next, at most one; the result stands at the end of the last.
     """
     dynamics = ssm.dynamics()
     draws = tuple(jax.vmap(d.gp.inducing_outputs)(p.inducing) for d, p in zip(dynamics, particles, strict=True))

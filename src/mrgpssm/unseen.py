@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data import Sequence
+from mrgpssm.data import Sequence, fill
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.options import Options
 from mrgpssm.predict import calibration, free_means, learned_noise, scores_of
@@ -100,8 +100,14 @@ def _learners(options: Options, drive: np.ndarray, outputs: np.ndarray) -> dict[
 
 def _table(model: FittedModel, sequences: list[Sequence]) -> tuple[np.ndarray, np.ndarray]:
     """What drove the row before, (T, D_u), and outputs (T, D_y), over all sequences, scaled."""
-    drives = [row_before(model.drive(s)) for s in sequences]
+    drives = [_drive_before(model, s) for s in sequences]
     return np.concatenate(drives), np.concatenate([model.scaling.outputs(s.outputs) for s in sequences])
+
+
+def _drive_before(model: FittedModel, sequence: Sequence) -> np.ndarray:
+    """What drove the last step to every row, (T, D_u): over a gap averages go on, with the input held."""
+    filled = fill(sequence)
+    return row_before(model.follow(filled)[0])[filled.rows]
 
 
 def _shares(judges: list[Judge], parts: list[Parts]) -> np.ndarray:
@@ -109,7 +115,7 @@ def _shares(judges: list[Judge], parts: list[Parts]) -> np.ndarray:
     errors: list[tuple[np.ndarray, np.ndarray]] = []
     for judge, some in zip(judges, parts, strict=True):
         for s, mean in zip(judge.unseen, free_means(judge.model, judge.unseen), strict=True):
-            y, drive = judge.model.scaling.outputs(s.outputs), row_before(judge.model.drive(s))
+            y, drive = judge.model.scaling.outputs(s.outputs), _drive_before(judge.model, s)
             errors.append((mean - y, np.stack([part(drive) - y for part in some.values()])))
     columns = range(errors[0][0].shape[1])
     return np.stack([shares((a[:, c], b[:, :, c]) for a, b in errors) for c in columns], axis=1)

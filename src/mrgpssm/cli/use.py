@@ -115,17 +115,20 @@ def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_re
 
 
 def _cut(sequence, rows: int):
-    """The warm-up (u, y) and the rest of a sequence."""
-    from mrgpssm.data import Sequence
+    """The warm-up and the rest of a sequence, both with their times."""
+    from dataclasses import replace
 
     if rows == 0:
         return None, sequence
     s = sequence
     if len(s) - rows < 2:
         raise DataError(f"{s.name}: --warmup-rows {rows} leaves {max(len(s) - rows, 0)} of {len(s)} rows to simulate.")
-    time = None if s.time is None else s.time[rows:]
-    rest = Sequence(s.inputs[rows:], s.outputs[rows:], s.dt, time, s.input_names, s.output_names, s.units, s.name)
-    return (s.inputs[:rows], s.outputs[:rows]), rest
+
+    def part(which: slice):
+        time = None if s.time is None else s.time[which]
+        return replace(s, inputs=s.inputs[which], outputs=s.outputs[which], time=time)
+
+    return part(slice(None, rows)), part(slice(rows, None))
 
 
 def _need_pyarrow() -> None:

@@ -1,15 +1,18 @@
 """Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
 
 from mrgpssm.data.collect import as_list, check_alike, check_lengths, match
-from mrgpssm.data.drive import Drive, joined
+from mrgpssm.data.drive import Drive
+from mrgpssm.data.fill import Filled, fill, samples_between
 from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
-from mrgpssm.data.series import Series, flatten
+from mrgpssm.data.series import Clock, Series, flatten
 from mrgpssm.data.windows import draw_windows, window_counts
 
 __all__ = [
+    "Clock",
     "Drive",
+    "Filled",
     "Scaling",
     "Sequence",
     "Series",
@@ -17,10 +20,11 @@ __all__ = [
     "check_alike",
     "check_lengths",
     "draw_windows",
+    "fill",
     "flatten",
-    "joined",
     "masks",
     "match",
+    "samples_between",
     "trained_on",
     "unseen",
     "unseen_rows",

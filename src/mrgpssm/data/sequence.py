@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.errors import DataError
+from mrgpssm.gaps import checked_time
 
 Names = SequenceOf[str]
 
@@ -65,7 +66,7 @@ class Sequence:
         if not (np.isfinite(self.dt) and self.dt > 0):
             raise DataError(f"{self.name}: dt must be a positive number of seconds; got {self.dt}.")
         if self.time is not None:
-            _set(self, "time", _checked_time(self.time, len(inputs), self.name))
+            _set(self, "time", _frozen(checked_time(self.time, len(inputs), self.name)))
 
     @classmethod
     def from_dataframe(
@@ -120,6 +121,10 @@ def _matrix(values, kind: str, name: str) -> np.ndarray:
     if array.ndim != 2:
         hint = "reshape a single column with [:, None]" if array.ndim == 1 else "give rows of times and columns"
         raise DataError(f"{name}: {kind} must have shape (T, D); got {array.shape}; {hint}.")
+    return _frozen(array)
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
 
@@ -142,15 +147,3 @@ def _finite(inputs: np.ndarray, names: Names, name: str) -> None:
             f"{name}: input {names[column]!r} is not finite in row {row} ({int(bad.sum())} such values); "
             "fill or cut missing inputs before fitting."
         )
-
-
-def _checked_time(time, rows: int, name: str) -> np.ndarray:
-    array = np.array(time, dtype=float)
-    if array.shape != (rows,):
-        raise DataError(f"{name}: time must have shape ({rows},), one value per row; got {array.shape}.")
-    steps = np.diff(array)
-    if not (np.isfinite(array).all() and (steps > 0).all()):
-        row = int(np.argmax(~(steps > 0))) + 1
-        raise DataError(f"{name}: time must increase; it does not at row {row}. Sort the rows, or drop duplicates.")
-    array.flags.writeable = False
-    return array

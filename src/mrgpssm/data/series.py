@@ -7,30 +7,66 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm._types import Array, Float, Int
+from mrgpssm.data.fill import check_filled
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
+
+
+class Clock(eqx.Module):
+    """Time of every row in raw samples, from the start of its sequence: whole ones and a fraction of one.
+
+    A float32 alone has no room for both: after a million rows its steps are 1/16 of a sample.
+    """
+
+    whole: Int[Array, " rows"]
+    fraction: Float[Array, " rows"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows,)."""
+        return self.whole.shape
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """The type of times between rows."""
+        return self.fraction.dtype
+
+    def between(self, before: Int[Array, "*b"], after: Int[Array, "*b"]) -> Float[Array, "*b"]:
+        """Samples from one row to another, of one sequence; at most one for every row, up to rounding."""
+        whole = (self.whole[after] - self.whole[before]).astype(self.dtype)
+        passed = whole + (self.fraction[after] - self.fraction[before])
+        return jnp.minimum(passed, (after - before).astype(self.dtype))
 
 
 class Series(eqx.Module):
     """K sequences end to end, scaled: rows offsets[k], ..., offsets[k] + lengths[k] - 1 are sequence k.
 
-    `clock` counts time in raw samples from the start of each sequence; irregular sampling is uneven clock ticks.
+    Rows are at most one raw sample apart; irregular sampling is uneven clock ticks.
     """
 
     inputs: Float[Array, "rows u"]
     outputs: Float[Array, "rows y"]
-    clock: Float[Array, " rows"]
+    clock: Clock
     offsets: Int[Array, " k"]
     lengths: Int[Array, " k"]
 
 
+def make_clock(clocks: SequenceOf[np.ndarray], dtype: jnp.dtype) -> Clock:
+    """From times in raw samples, one array for every sequence, in float64."""
+    times = np.concatenate(clocks)
+    whole = np.floor(times)
+    return Clock(jnp.asarray(whole, jnp.int32), jnp.asarray(times - whole, dtype))
+
+
 def flatten(sequences: SequenceOf[Sequence], scaling: Scaling, dtype: jnp.dtype) -> Series:
-    """Scale in float64 on the host, then lay the sequences end to end."""
+    """Scale in float64 on the host, then lay the sequences, whose gaps are filled, end to end."""
+    for s in sequences:
+        check_filled(s)
     lengths = np.array([len(s) for s in sequences])
     return Series(
         inputs=jnp.asarray(np.concatenate([scaling.inputs(s.inputs) for s in sequences]), dtype),
         outputs=jnp.asarray(np.concatenate([scaling.outputs(s.outputs) for s in sequences]), dtype),
-        clock=jnp.asarray(np.concatenate([s.clock() for s in sequences]), dtype),
+        clock=make_clock([s.clock() for s in sequences], dtype),
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(lengths)[:-1]]), jnp.int32),
         lengths=jnp.asarray(lengths, jnp.int32),
     )

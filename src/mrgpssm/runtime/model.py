@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mrgpssm.drive import Memory, follow
 from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.gaps import checked_time, cut
 from mrgpssm.noise.law import StudentNoise
 from mrgpssm.runtime.arrays import Arrays
-from mrgpssm.runtime.drive import Memory, driven
-from mrgpssm.runtime.run import LEVELS, Simulation, mean_run, sample_run
+from mrgpssm.runtime.run import LEVELS, Course, Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
 from mrgpssm.static.part import Blend
 
@@ -57,14 +58,20 @@ class RuntimeModel:
         """h = 1 / R of every component: one raw sample in its own time unit."""
         return 1.0 / np.array(self.resolutions, float)
 
-    def scaled(self, inputs: np.ndarray) -> np.ndarray:
-        """What checked inputs (T, D_u) drive the model by, in units of training deviations."""
-        return self.driven(self.checked(inputs))[0]
+    def course(self, inputs: np.ndarray, gaps: np.ndarray, memory: Memory | None = None) -> tuple[Course, Memory]:
+        """What checked inputs (T, D_u) with so many samples to the next row drive the model by, after earlier rows.
 
-    def driven(self, inputs: np.ndarray, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
-        """The same after earlier rows, and what is remembered after the last one."""
-        drives, memory = driven(inputs, self.filters, self.delays, memory)
-        return (drives - self.input_mean) / self.input_sd, memory
+        What is remembered after the last one comes second.
+        """
+        steps = cut(gaps, "inputs")
+        drives, memory = follow(inputs[steps.source], steps.sizes, self.filters, self.delays, memory)
+        return Course((drives - self.input_mean) / self.input_sd, steps.sizes, steps.rows), memory
+
+    def gaps(self, time: np.ndarray | None, rows: int) -> np.ndarray:
+        """(rows,) samples from each row to the next, one after the last; `time` is in seconds, or even sampling."""
+        if time is None:
+            return np.ones(rows)
+        return np.append(np.diff(checked_time(time, rows, "inputs")) / self.dt, 1.0)
 
     def checked(self, inputs: np.ndarray) -> np.ndarray:
         """Inputs (T, D_u) as numbers."""
@@ -86,14 +93,23 @@ class RuntimeModel:
         seed: int = 0,
         quantiles: Sequence[float] = LEVELS,
         keep_samples: bool = False,
+        time: np.ndarray | None = None,
     ) -> Simulation:
-        """Run freely over the inputs (T, D_u): what `MRGPSSM.simulate` gives, on the same noise."""
-        check_samples(samples)
-        return sample_run(self, self.scaled(inputs), samples, seed, tuple(map(float, quantiles)), keep_samples)
+        """Run freely over the inputs (T, D_u): what `MRGPSSM.simulate` gives, on the same noise.
 
-    def simulate_mean(self, inputs: np.ndarray) -> np.ndarray:
+        `time` are the seconds of every row (T,), where sampling is uneven; over a gap the last input is held.
+        """
+        check_samples(samples)
+        course = self._course(inputs, time)
+        return sample_run(self, course, samples, seed, tuple(map(float, quantiles)), keep_samples)
+
+    def simulate_mean(self, inputs: np.ndarray, time: np.ndarray | None = None) -> np.ndarray:
         """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble."""
-        return mean_run(self, self.scaled(inputs))
+        return mean_run(self, self._course(inputs, time))
+
+    def _course(self, inputs: np.ndarray, time: np.ndarray | None) -> Course:
+        values = self.checked(inputs)
+        return self.course(values, self.gaps(time, len(values)))[0]
 
     def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
         """An online simulator: one sample at a time, corrected by measurements."""

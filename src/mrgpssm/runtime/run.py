@@ -31,6 +31,19 @@ class Simulation:
     samples: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
+class Course:
+    """What a run walks over, in steps of at most one sample: gaps are filled, with the input held.
+
+    `drives` (T', D) are scaled, `steps` (T',) are the samples from each to the next, and `rows` (T,) are the places of
+    the rows that were given.
+    """
+
+    drives: np.ndarray
+    steps: np.ndarray
+    rows: np.ndarray
+
+
 class Walker:
     """Takes states from row to row; everything that depends on the model and on v alone is made once."""
 
@@ -68,19 +81,19 @@ class Walker:
         forced = self.B @ u + self.arrays.b
         return self.A @ x + forced[..., None] + np.einsum("nldsm,nldsm->nlds", k, self.alpha)
 
-    def mean_step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """x + h (A x + B u + b + a(z)ᵀ v)."""
+    def mean_step(self, x: np.ndarray, u: np.ndarray, samples: float) -> np.ndarray:
+        """x + h (A x + B u + b + a(z)ᵀ v) over so many samples, at most one."""
         seen = self.seen(x)
-        return x + self.h * self.drift(seen, u, self.covariances(seen, u))
+        return x + samples * self.h * self.drift(seen, u, self.covariances(seen, u))
 
-    def step(self, x: np.ndarray, u: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def step(self, x: np.ndarray, u: np.ndarray, samples: float, noise: np.ndarray) -> np.ndarray:
         """The mean step plus √(h² Σ(z) + h Q) ε, Σ(z) = k̃ - aᵀa."""
-        seen = self.seen(x)
+        seen, h = self.seen(x), samples * self.h
         k = self.covariances(seen, u)
         weights = k @ self.turned
         variance = np.maximum(self.arrays.variance[..., None] - np.einsum("...m,...m->...", weights, weights), 0.0)
-        spread = np.sqrt(self.h**2 * variance + self.h * self.arrays.Q[..., None])
-        return x + self.h * self.drift(seen, u, k) + spread * noise
+        spread = np.sqrt(h**2 * variance + h * self.arrays.Q[..., None])
+        return x + h * self.drift(seen, u, k) + spread * noise
 
 
 class Randomness:
@@ -143,29 +156,30 @@ def emitted(model: "RuntimeModel", states: np.ndarray) -> np.ndarray:
     return states[:, :, : len(model.groups[0])].sum(axis=1)
 
 
-def mean_run(model: "RuntimeModel", scaled: np.ndarray) -> np.ndarray:
+def mean_run(model: "RuntimeModel", course: Course) -> np.ndarray:
     """The noiseless run, averaged over the ensemble, in the data's units."""
+    scaled = course.drives
     walker = Walker(model.arrays, model.step_sizes, model.arrays.mean[:, :, :, None])
     x = initial_moments(model, scaled)[0][..., None]
     outputs = np.empty((len(scaled), x.shape[0], len(model.groups[0])))
     for row, u in enumerate(scaled):
         outputs[row] = emitted(model, x)[..., 0]
-        x = walker.mean_step(x, u)
+        x = walker.mean_step(x, u, course.steps[row])
     mean = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)
-    mean = model.blend.rest * mean + model.blend.course(scaled)
+    mean = (model.blend.rest * mean + model.blend.course(scaled))[course.rows]
     return model.output_mean + model.output_sd * mean
 
 
 def sample_run(
-    model: "RuntimeModel", scaled: np.ndarray, samples: int, seed: int, levels: tuple[float, ...], keep: bool
+    model: "RuntimeModel", course: Course, samples: int, seed: int, levels: tuple[float, ...], keep: bool
 ) -> Simulation:
     """Mean, deviation, quantiles and, where kept, samples of a free run, chunk by chunk."""
+    scaled, still = course.drives[course.rows], model.blend.course(course.drives)[course.rows]
     shape = (len(scaled), len(model.output_names))
     mean, std, quantiles = np.empty(shape), np.empty(shape), {q: np.empty(shape) for q in levels}
     paths = np.empty((samples, *shape)) if keep else None
     rngs = [np.random.default_rng([seed, g]) for g in range(len(model.groups))]
-    still = model.blend.course(scaled)
-    for rows, chunk in _chunks(model, scaled, samples, seed):
+    for rows, chunk in _chunks(model, course, samples, seed):
         for g, columns in enumerate(model.groups):
             which = np.array(columns)
             at = np.ix_(rows, which)
@@ -219,16 +233,19 @@ def joined(model: "RuntimeModel", outputs: np.ndarray, samples: int) -> list[np.
 
 
 def _chunks(
-    model: "RuntimeModel", scaled: np.ndarray, samples: int, seed: int
+    model: "RuntimeModel", course: Course, samples: int, seed: int
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Some of the given rows after the other, and the samples at them; steps in between are walked alike."""
     randomness = Randomness(model, -(-samples // model.rounds), seed)
-    states, walker = begin(model, scaled, randomness)
+    states, walker = begin(model, course.drives, randomness)
     count = max(100, _CHUNK // (len(model.groups) * samples))
-    for first in range(0, len(scaled), count):
-        rows = np.arange(first, min(first + count, len(scaled)))
-        noise = randomness.process(first, len(rows))
-        outputs = np.empty((len(rows), states.shape[0], len(model.groups[0]), states.shape[3]))
-        for index, row in enumerate(rows):
+    for first in range(0, len(course.drives), count):
+        walked = np.arange(first, min(first + count, len(course.drives)))
+        noise = randomness.process(first, len(walked))
+        outputs = np.empty((len(walked), states.shape[0], len(model.groups[0]), states.shape[3]))
+        for index, row in enumerate(walked):
             outputs[index] = emitted(model, states)
-            states = walker.step(states, scaled[row], noise[index])
-        yield rows, joined(model, outputs, samples)
+            states = walker.step(states, course.drives[row], course.steps[row], noise[index])
+        rows = np.arange(*np.searchsorted(course.rows, [walked[0], walked[-1] + 1]))
+        if len(rows):
+            yield rows, joined(model, outputs[course.rows[rows] - first], samples)

@@ -15,14 +15,15 @@ state to correct: every model of the ensemble is corrected as if it were alone. 
 Gaussian.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mrgpssm.drive import Memory
 from mrgpssm.errors import DataError
-from mrgpssm.runtime.drive import Memory
-from mrgpssm.runtime.run import Randomness, begin, calibrated, emitted, joined, mixed
+from mrgpssm.runtime.run import Course, Randomness, begin, calibrated, emitted, joined, mixed
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
@@ -40,7 +41,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class StepperState:
-    """All that moves: the samples' states, (models, components, latent dimensions, samples), and the rows so far.
+    """All that moves: the samples' states, (models, components, latent dimensions, samples), and the steps so far.
 
     `memory` is of past inputs, and `drive` what they drove the last step by; there is none before the first row.
     """
@@ -52,7 +53,11 @@ class StepperState:
 
 
 class Stepper:
-    """Feed it `update(u, y)` once per sampling time; without measurements it is the free run, sample for sample."""
+    """Feed it `update(u, y)` once per sampling time; without measurements it is the free run, sample for sample.
+
+    Where rows are not one sample apart, say so: `update(u, y, elapsed=2.5)` holds u for 2.5 samples. If the next row
+    turns out to be late, hold the input for the rest of the time, `update(u, elapsed=rest)`, before it.
+    """
 
     def __init__(self, model: "RuntimeModel", samples: int, seed: int):
         self.model, self.samples = model, samples
@@ -75,16 +80,21 @@ class Stepper:
         self._states, self._row = state.states.copy(), int(state.row)
         self._memory, self._drive = state.memory, state.drive
 
-    def update(self, u: np.ndarray, y: np.ndarray | None = None) -> Estimate:
-        """Correct by what is measured now (NaN where nothing is), estimate the outputs now, then step under input u."""
+    def update(self, u: np.ndarray, y: np.ndarray | None = None, elapsed: float = 1.0) -> Estimate:
+        """Correct by what is measured now (NaN where nothing is), estimate the outputs now, then step under input u.
+
+        `elapsed` are the samples from this row to the next, in units of dt.
+        """
         inputs = self.model.checked(np.reshape(np.asarray(u, float), (1, -1)))
-        if y is not None:
-            self._correct(self._measured(y))
-        drives, self._memory = self.model.driven(inputs, self._memory)
+        measured = None if y is None else self._measured(y)
+        course, memory = self.model.course(inputs, np.array([elapsed], float), self._memory)
+        if measured is not None:
+            self._correct(measured)
         if self._drive is None:
-            self._drive = drives[0]  # before the first row all inputs are those of the first
-        now = self.estimate()
-        self._advance(drives[0])
+            self._drive = course.drives[0]  # before the first row all inputs are those of the first
+        now, self._memory = self.estimate(), memory
+        for _ in self._walk(course):
+            pass
         return now
 
     def estimate(self) -> Estimate:
@@ -92,17 +102,23 @@ class Stepper:
         whole = self._summary(emitted(self.model, self._states)[None], self._still(None))
         return Estimate(whole.mean[0], whole.std[0])
 
-    def forecast(self, inputs: np.ndarray) -> Estimate:
-        """Run freely over inputs (T, D_u) from here, without moving: (T, D_y) outputs before each input acts."""
-        start = self.state
-        scaled, _ = self.model.driven(self.model.checked(inputs), self._memory)
-        still = self._still(scaled)
-        outputs = np.empty((len(scaled), *emitted(self.model, self._states).shape))
-        for row, u in enumerate(scaled):
-            outputs[row] = emitted(self.model, self._states)
-            self._advance(u)
+    def forecast(self, inputs: np.ndarray, time: np.ndarray | None = None) -> Estimate:
+        """Run freely over inputs (T, D_u) from here, without moving: (T, D_y) outputs before each input acts.
+
+        `time` are the seconds of every row (T,), where sampling is uneven; the first row is now.
+        """
+        start, values = self.state, self.model.checked(inputs)
+        course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
+        still = self._still(course.drives)[course.rows]
+        outputs = np.array(list(self._walk(course)))[course.rows]
         self.state = start
         return self._summary(outputs, still)
+
+    def _walk(self, course: Course) -> Iterator[np.ndarray]:
+        """The samples of the outputs before every step, which is taken then."""
+        for u, samples in zip(course.drives, course.steps, strict=True):
+            yield emitted(self.model, self._states)
+            self._advance(u, samples)
 
     def _still(self, ahead: np.ndarray | None) -> np.ndarray:
         """What the instantaneous parts add now (1, D_y), or over what drives the steps from here on."""
@@ -111,12 +127,12 @@ class Stepper:
             return self.model.blend.course(before[None])
         return self.model.blend.course(ahead, self._drive)
 
-    def _advance(self, inputs: np.ndarray) -> None:
+    def _advance(self, inputs: np.ndarray, samples: float) -> None:
         at = self._row - self._drawn
         if not 0 <= at < len(self._noise):
             self._drawn, at = self._row, 0
             self._noise = self._randomness.process(self._row, _AHEAD)
-        self._states = self._walker.step(self._states, inputs, self._noise[at])
+        self._states = self._walker.step(self._states, inputs, samples, self._noise[at])
         self._drive = inputs
         self._row += 1
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.choosing import best_restarts
-from mrgpssm.data import Scaling, Sequence, check_alike, check_lengths, flatten
+from mrgpssm.data import Scaling, Sequence, check_alike, check_lengths, fill, flatten
 from mrgpssm.errors import FitError
 from mrgpssm.experiments.record import write_record
 from mrgpssm.members import make_members, start_on_data, training_settings
@@ -54,9 +54,10 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     everything, places = _distinct(halves)
     check_alike(everything)
     for half in halves:
-        check_lengths(half, options.resolutions, options.buffer + options.window)
-    driven = [options.drive(s) for s in everything]
-    scalings = {name: Scaling.fit([driven[i] for i in at]) for name, at in zip(names, places, strict=True)}
+        check_lengths([fill(s).sequence for s in half], options.resolutions, options.buffer + options.window)
+    measured = [options.drive(s) for s in everything]
+    driven = [options.drive(fill(s).sequence) for s in everything]
+    scalings = {name: Scaling.fit([measured[i] for i in at]) for name, at in zip(names, places, strict=True)}
     base = scalings[names[0]]  # not that of the first run: how runs are packed must not matter
     with floating_point(options.precision):
         dtype = jnp.dtype(options.precision)

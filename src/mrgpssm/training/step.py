@@ -124,9 +124,9 @@ def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase
     driven = jnp.concatenate([inputs, *(states[rows] for states in phase.slower)], axis=-1)
     measured = member_outputs(task, series.outputs[rows])
     target = measured - phase.others[rows]
-    clock = series.clock[rows]
+    clock = series.clock
     unit = phase.resolution.astype(clock.dtype)
-    strides = (clock[:, 1:] - clock[:, :-1]) / unit
+    strides = clock.between(rows[:, :-1], rows[:, 1:]) / unit
     seen = jnp.concatenate([inputs, target], axis=-1)[:, : settings.head]
     places = jnp.sum(jnp.where(window_counts(own.lengths, phase.resolution, settings.window_steps) > 0, own.lengths, 0))
     total = places.astype(clock.dtype) / unit

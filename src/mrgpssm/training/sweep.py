@@ -62,7 +62,7 @@ def walk(
     """
     rows = jnp.minimum(rows_of(series, first, count), series.clock.shape[0] - 1)
     following = jnp.minimum(rows + 1, series.clock.shape[0] - 1)
-    gaps = series.clock[following] - series.clock[rows]
+    gaps = series.clock.between(rows, following)
     steps = jnp.where(gaps > 0, gaps, 1.0) / unit  # after a sequence's last row anything will do
     inputs = jnp.concatenate([member_inputs(task, series.inputs[rows]), *(x[rows] for x in cached)], axis=-1)
     dynamics = component.dynamics()

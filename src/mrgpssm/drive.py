@@ -1,0 +1,80 @@
+"""What drives a model: the inputs, exponential averages of them, and delayed copies of them.
+
+Rows are at most one sample apart. With time constant τ and a step of Δ samples to row t, an average is
+
+    s_t = s_{t-1} + (1 - exp(-Δ_t / τ)) (u_t - s_{t-1}),   s_0 = u_0,
+
+and a copy delayed by d samples is the last input at or before t - d, the first input before that. A dilated window at
+resolution R sees every R-th input only; the averages tell it what happened in between, and tell a fast component what
+the slow past was. A dead time, which a state of few dimensions can hardly hold, is a delayed copy.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_BLOCK = 128  # rows
+_ROUNDING = 1e-6  # of a sample: a clock that was read from seconds is a whole number up to rounding
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Of past inputs, for the row that comes next.
+
+    Attributes:
+        averages: The averages at the last row, (filters, D_u).
+        past: The inputs that a delay may still ask for, oldest first, (K, D_u).
+        ages: How many samples each of them lies before the next row, (K,).
+        step: Samples from the last row to the next.
+    """
+
+    averages: np.ndarray
+    past: np.ndarray
+    ages: np.ndarray
+    step: float
+
+
+def follow(
+    inputs: np.ndarray, steps: np.ndarray, filters: tuple[float, ...], delays: tuple[int, ...], memory: Memory | None
+) -> tuple[np.ndarray, Memory]:
+    """(T, D_u (1 + filters + delays)) from inputs (T, D_u), and what is remembered after the last row.
+
+    `steps` (T,) are the samples from each row to the next.
+    """
+    if memory is None:
+        memory = Memory(np.repeat(inputs[:1], len(filters), axis=0), inputs[:0], steps[:0], 1.0)
+    averages = _averages(inputs, np.append(memory.step, steps[:-1]), filters, memory.averages)
+    clock = np.append(0.0, np.cumsum(steps))
+    known, times = np.concatenate([memory.past, inputs]), np.append(-memory.ages, clock[:-1])
+    delayed = [known[_latest(times, clock[:-1] - d)] for d in delays]
+    oldest = _latest(times, clock[-1:] - max(delays, default=0))[0] if delays else len(known)
+    flat = averages.reshape(len(inputs), -1)
+    after = Memory(averages[-1], known[oldest:], clock[-1] - times[oldest:], float(steps[-1]))
+    return np.concatenate([inputs, flat, *delayed], axis=1), after
+
+
+def _latest(times: np.ndarray, when: np.ndarray) -> np.ndarray:
+    """The last of the rows at `times` that is not after each moment; the first one where all are."""
+    return np.maximum(np.searchsorted(times, when + _ROUNDING, side="right") - 1, 0)
+
+
+def _averages(inputs: np.ndarray, gaps: np.ndarray, filters: tuple[float, ...], start: np.ndarray) -> np.ndarray:
+    """(T, filters, D_u); `gaps` lie before each row, and `start` (filters, D_u) before the first gap.
+
+    Blocks of rows are averaged side by side as if they began at zero; then what was before each block fades in.
+    """
+    rows, width = inputs.shape
+    size = min(rows, _BLOCK)
+    blocks = -(-rows // size)
+    pad = blocks * size - rows
+    gain = -np.expm1(-np.pad(gaps, (0, pad))[:, None] / np.array(filters, float))
+    gain = gain.reshape(blocks, size, len(filters), 1)
+    u, keep = np.pad(inputs, ((0, pad), (0, 0))).reshape(blocks, size, 1, width), 1 - gain
+    alone = gain * u
+    for row in range(1, size):
+        alone[:, row] += keep[:, row] * alone[:, row - 1]
+    fade, before = np.cumprod(keep, axis=1), np.empty((blocks, *start.shape))
+    for block in range(blocks):
+        before[block] = start
+        start = alone[block, -1] + fade[block, -1] * start
+    return (alone + fade * before[:, None]).reshape(blocks * size, len(filters), width)[:rows]
