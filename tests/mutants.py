@@ -19,6 +19,7 @@ BUGS = (
     "u off by one",
     "resolution off by one",
     "residual that includes its own component",
+    "steps that count rows instead of time",
 )
 
 
@@ -45,6 +46,11 @@ WINDOWS = ("test_training.py::test_windows_compare_each_state_with_the_output_on
 NOISE = ("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions",)
 KEYS = ("test_walks.py::test_every_step_has_a_key_of_its_own_and_the_residual_of_the_others",)
 RANK = ("test_training.py::test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series",)
+GAPS = ("test_gaps.py::test_gaps_are_cut_into_equal_steps_of_at_most_one_sample",)
+LENGTHS = ("test_gaps.py::test_steps_of_any_length_are_the_same_everywhere",)
+TIMED = ("test_gaps.py::test_a_component_takes_the_steps_that_time_asks_for",)
+IN_C = ("test_gaps.py::test_the_c_file_advances_over_any_time",)
+WARM_CLOCK = ("test_gaps.py::test_a_warm_up_takes_steps_of_their_true_length",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
 
 MUTANTS = (
@@ -106,7 +112,7 @@ MUTANTS = (
     Mutant(9, "training/step.py", "Windows(driven[:, :-1], target[:, 1:]", "Windows(driven[:, :-1], target[:, :-1]", WINDOWS),
     Mutant(9, "training/sweep.py", "[member_inputs(task, series.inputs[rows]), *",
            "[member_inputs(task, series.inputs[following]), *", WALK),
-    Mutant(9, "simulate.py", "return inputs[known], np.maximum", "return inputs[following], np.maximum", FREE),
+    Mutant(9, "simulate.py", "return inputs[known], np.clip", "return inputs[following], np.clip", FREE),
     Mutant(9, "simulate.py", "(current[:, :, ::every])", "(states[:, :, ::every])", FREE),
     Mutant(9, "rollout/batch.py", "[starts[:, :, None], states[:, :, :-1]]", "[states[:, :, :1], states[:, :, 1:]]", WALK),
     Mutant(9, "simulate.py", 'side="right") - 1', 'side="left")', CASCADE),
@@ -131,4 +137,25 @@ MUTANTS = (
            ("test_training.py::test_a_residual_never_includes_its_own_component",)),
     Mutant(11, "training/backfit.py", "partial_output(here.state.caches, team),\n",
            "partial_output(here.state.caches, team) + here.state.caches[team[0]].outputs,\n", KEYS, False),
+    Mutant(12, "gaps.py", "counts = np.maximum(np.ceil(gaps - JITTER), 1).astype(int)", "counts = np.ones(len(gaps), int)", GAPS, False),
+    Mutant(12, "gaps.py", "sizes = np.minimum(gaps / counts, 1.0)", "sizes = np.ones(len(gaps))", GAPS, False),
+    Mutant(12, "simulate.py", "gaps = clock[following] - clock[known]", "gaps = (following - known).astype(float)", FREE),
+    Mutant(12, "training/sweep.py", "gaps = series.clock.between(rows, following)",
+           "gaps = jnp.ones(rows.shape, series.clock.dtype)", WALK),
+    Mutant(12, "training/step.py", "clock.between(rows[:, :-1], rows[:, 1:]) / unit",
+           "(rows[:, 1:] - rows[:, :-1]).astype(clock.dtype) / unit",
+           ("test_gaps.py::test_windows_take_strides_of_their_true_length",), False),
+    Mutant(12, "data/series.py", "passed = whole + (self.fraction[after] - self.fraction[before])", "passed = whole",
+           ("test_gaps.py::test_the_training_clock_is_exact_after_a_million_rows",), False),
+    Mutant(12, "planning.py", "filled = [fill(s) for s in", "filled = [fill(type(s)(s.inputs, s.outputs, s.dt)) for s in",
+           ("test_gaps.py::test_training_sweeps_walk_over_a_gap",), False),
+    Mutant(12, "mean_run.py", "filled.steps / ssm.time_units[part]", "np.ones(len(filled.steps)) / ssm.time_units[part]", TIMED, False),
+    Mutant(12, "predict.py", "jnp.asarray(past.filled.steps, dtype)", "jnp.ones(len(past.drive), dtype)", WARM_CLOCK, False),
+    Mutant(12, "runtime/run.py", "course.drives[row], course.steps[row], noise", "course.drives[row], 1.0, noise", LENGTHS, False),
+    Mutant(12, "runtime/run.py", "walker.mean_step(x, u, course.steps[row])", "walker.mean_step(x, u, 1.0)", LENGTHS, False),
+    Mutant(12, "runtime/stepper.py", "self._advance(u, samples)", "self._advance(u, 1.0)", LENGTHS, False),
+    Mutant(12, "drive.py", "np.append(memory.step, steps[:-1])", "np.ones(len(steps))",
+           ("test_filters.py::test_averages_are_their_closed_form",), False),
+    Mutant(12, "export/mean_model.c.in", "x[d] + samples * h[c] * drift", "x[d] + h[c] * drift", IN_C, False),
+    Mutant(12, "export/mean_model.c.in", "fmax(ceil(elapsed - $jitter), 1.0)", "1.0", IN_C, False),
 )  # fmt: skip

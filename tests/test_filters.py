@@ -1,5 +1,6 @@
 """Filtered inputs: the averages against their closed form, in fitting, simulation, warm-up and files."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 from recordings import recording
 
-from mrgpssm import MRGPSSM, ConfigError, Sequence, load
-from mrgpssm.data import Drive, joined
+from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence, load
+from mrgpssm.data import Drive, fill, samples_between
+from mrgpssm.drive import follow
 from mrgpssm.members import make_members, start_on_data
 from mrgpssm.options import check_options
 from mrgpssm.params import positive
@@ -25,10 +27,26 @@ def averages(u, clock, tau):
     return np.concatenate([u[:1], later])
 
 
+@pytest.mark.parametrize("rows", [1, 2, 40, 300])
+def test_averages_of_many_rows_are_those_of_one_after_the_other(rows):
+    """Blocks of rows side by side, against a loop that remembers."""
+    rng = np.random.default_rng(1)
+    u, steps, memory, found = rng.standard_normal((rows, 2)), rng.uniform(0.1, 1, rows), None, []
+    for row in range(rows):
+        drive, memory = follow(u[row : row + 1], steps[row : row + 1], (3.0, 50.0), (2, 7), memory)
+        found.append(drive[0])
+    whole, after = follow(u, steps, (3.0, 50.0), (2, 7), None)
+    np.testing.assert_allclose(whole, found, rtol=0, atol=1e-13)
+    assert memory is not None
+    np.testing.assert_allclose(after.averages, memory.averages, atol=1e-13)
+    np.testing.assert_allclose(after.ages, memory.ages, atol=1e-12)
+    np.testing.assert_array_equal(after.past, memory.past)
+
+
 @pytest.mark.parametrize("even", [True, False])
 def test_averages_are_their_closed_form(even):
     rng = np.random.default_rng(0)
-    u, time = rng.standard_normal((40, 2)), np.cumsum(rng.uniform(0.05, 0.3, 40))
+    u, time = rng.standard_normal((40, 2)), np.cumsum(rng.uniform(0.02, 0.1, 40))
     sequence = Sequence(u, u[:, :1], 0.1, None if even else time)
     found = Drive((3.0, 20.0))(sequence)
     assert found.input_names == Drive((3.0, 20.0)).names(("u1", "u2"))
@@ -38,18 +56,35 @@ def test_averages_are_their_closed_form(even):
         np.testing.assert_allclose(found.inputs[:, 2 + 2 * k : 4 + 2 * k], expected, atol=1e-12)
 
 
-def test_no_filters_change_nothing_and_halves_join_to_the_whole():
-    whole = recording(0)
+@pytest.mark.parametrize("gap", [2, 10, 200])
+def test_over_a_gap_the_last_input_is_averaged_and_delayed(gap):
+    """As if the rows of the gap were there, with the input held."""
+    u, drive = np.random.default_rng(2).standard_normal((40, 2)), Drive((3.0, 20.0), (1, 5))
+    full = np.concatenate([u[:20], np.repeat(u[19:20], gap - 1, axis=0), u[20:]])
+    kept = np.r_[0:20, 19 + gap : len(full)]
+    found = drive(Sequence(u, u[:, :1], 0.1, 0.1 * kept)).inputs
+    np.testing.assert_allclose(found, drive(Sequence(full, full[:, :1], 0.1)).inputs[kept], atol=1e-12)
+
+
+def test_no_filters_change_nothing_and_halves_follow_each_other():
+    whole, drive = recording(0), Drive((7.0,), (4,))
     assert Drive()(whole) is whole
-    parts = [Sequence(whole.inputs[s], whole.outputs[s], whole.dt) for s in (slice(None, 30), slice(30, None))]
-    again = Drive((7.0,))(joined(*parts))
-    np.testing.assert_allclose(again.inputs, Drive((7.0,))(whole).inputs, atol=1e-12)
+    first, second = (Sequence(whole.inputs[s], whole.outputs[s], whole.dt) for s in (slice(None, 30), slice(30, None)))
+    before, memory = drive.follow(fill(first))
+    after, _ = drive.follow(fill(second), memory)
+    np.testing.assert_allclose(np.concatenate([before, after]), drive(whole).inputs, atol=1e-12)
 
 
-def test_uneven_halves_are_one_step_apart():
-    u, time = np.arange(8.0)[:, None], np.cumsum([0.1, 0.2, 0.1, 0.3, 0.1, 0.1, 0.2, 0.2])
-    before, after = (Sequence(u[s], u[s], 0.1, time[s]) for s in (slice(None, 4), slice(4, None)))
-    np.testing.assert_allclose(np.diff(joined(before, after).clock()), [2, 1, 3, 1, 1, 2, 2])
+def test_halves_are_one_sample_apart_unless_both_times_say_more():
+    u, time = np.arange(8.0)[:, None], np.cumsum([0.1, 0.2, 0.1, 0.3, 0.25, 0.1, 0.2, 0.2])
+    before, after = (Sequence(u[s], u[s], 0.1, time[s], name=str(s.start)) for s in (slice(None, 4), slice(4, None)))
+    assert samples_between(before, after) == pytest.approx(2.5)
+    assert samples_between(replace(before, time=None), after) == 1.0
+    assert samples_between(before, replace(after, time=None)) == 1.0
+    with pytest.raises(
+        DataError, match=r"None: begins at 0\.1 s, but 4 ends at 1\.45 s; give the times of both by one clock"
+    ):
+        samples_between(after, before)
 
 
 def test_inducing_points_start_on_rows_of_the_data():

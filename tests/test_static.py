@@ -10,7 +10,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 from mrgpssm import MRGPSSM, Sequence, load
-from mrgpssm.data import Drive, joined
+from mrgpssm.data import Drive
 from mrgpssm.static import fit as fitting
 from mrgpssm.static.fit import Kernel, fit_static, learn_kernels, objective
 from mrgpssm.static.law import StaticPart, distances
@@ -113,12 +113,6 @@ def test_delayed_inputs_are_the_last_ones_at_that_time(even):
         for t in range(40):
             earlier = [i for i in range(40) if clock[i] <= clock[t] - delay]
             np.testing.assert_array_equal(found.inputs[t, 2 * k + 2 : 2 * k + 4], u[max(earlier, default=0)])
-
-
-def test_a_dead_time_goes_on_over_the_end_of_a_warm_up():
-    whole, drive = recording(0), Drive((4.0,), (6,))
-    parts = [Sequence(whole.inputs[s], whole.outputs[s], whole.dt) for s in (slice(None, 50), slice(50, None))]
-    np.testing.assert_allclose(drive(joined(*parts)).inputs, drive(whole).inputs, atol=1e-12)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from budget import SIGMAS
 from configurations import Family, as_oracle, random_component, random_ssm
 
-from mrgpssm.data.series import Series
+from mrgpssm.data.series import Series, make_clock
 from mrgpssm.gp import RBF
 from mrgpssm.model import SSM, Component
 from mrgpssm.params import positive_inverse
@@ -30,11 +30,11 @@ FAMILY = Family(RBF, d=2, u=1, y=1, m=4, units=(3.0,))
 def series(rng, lengths=(9, 6)) -> Series:
     """Two sequences, sampled unevenly."""
     rows = sum(lengths)
-    clock = np.concatenate([np.cumsum(rng.integers(1, 3, n)) for n in lengths])
+    clocks = [np.append(0.0, np.cumsum(rng.uniform(0.2, 1, n - 1))) for n in lengths]
     return Series(
         inputs=jnp.asarray(rng.standard_normal((rows, 1))),
         outputs=jnp.asarray(rng.standard_normal((rows, 1))),
-        clock=jnp.asarray(clock, float),
+        clock=make_clock(clocks, jnp.zeros(()).dtype),
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(lengths)[:-1]]), jnp.int32),
         lengths=jnp.asarray(lengths, jnp.int32),
     )
@@ -70,7 +70,7 @@ def test_a_sweep_is_what_the_oracle_walks():
     process = np.asarray(draw_process(keys[0], jnp.asarray(0, jnp.int32), 9, (2 * samples, 2), jnp.dtype(float)))
     for k, (first, rows) in enumerate(((0, 9), (9, 6))):
         span = slice(first, first + rows)
-        steps = np.diff(np.asarray(data.clock)[span]) / resolution
+        steps = np.diff(np.asarray(data.clock.whole + data.clock.fraction)[span]) / resolution
         paths = [
             walked(component, here.states[k, s], here.inducing[k, s], data.inputs[span][:-1], steps, process[k * samples + s])
             for s in range(samples)
@@ -87,7 +87,7 @@ def test_a_free_run_is_what_the_oracle_walks(stride):
     """Time units of 3 raw samples: a stride of 1 is one step, a stride of 7 is three."""
     rng, samples, rows = np.random.default_rng(2), 3, 30
     ssm = random_ssm(rng, FAMILY)
-    inputs, clock = rng.standard_normal((rows, 1)), np.cumsum(rng.integers(1, 3, rows)).astype(float)
+    inputs, clock = rng.standard_normal((rows, 1)), np.cumsum(rng.uniform(0.2, 1, rows))
     states, inducing = rng.standard_normal((samples, 2)), rng.standard_normal((samples, 2, 4))
     particles = (Particles(jnp.asarray(states)[None, None], jnp.asarray(inducing)[None, None]),)
     keys = jax.random.split(jax.random.key(3), 1)

@@ -1,4 +1,4 @@
-"""The mean model as one C99 file: tables of numbers and two short functions."""
+"""The mean model as one C99 file: tables of numbers and a few short functions."""
 
 import re
 from importlib.metadata import version
@@ -8,6 +8,7 @@ from string import Template
 import numpy as np
 
 from mrgpssm.errors import ConfigError
+from mrgpssm.gaps import JITTER
 from mrgpssm.runtime import RuntimeModel
 from mrgpssm.runtime.mean import MeanModel, mean_model
 from mrgpssm.static.law import StaticPart
@@ -15,29 +16,56 @@ from mrgpssm.static.part import Part
 from mrgpssm.static.trees import TreesPart
 
 _LINE = 6  # numbers
-_AVERAGES = Template("    double average[$filters][$inputs]; /* of the inputs, exponential */\n")
-_PAST = Template("    double past[$longest][$inputs]; /* the last inputs, around a ring */\n    int now;\n")
+_RING = 4  # inputs a sample that a delay can remember
+_AVERAGES = Template("""    double average[$filters][$inputs]; /* of the inputs, exponential */
+    double span; /* of the last step, in samples */
+""")
+_PAST = Template("""    double past[$ring][$inputs]; /* the last inputs, around a ring */
+    double age[$ring]; /* how long ago they came, in samples */
+    int known, now;
+""")
 _STILL = Template("    double still[$outputs]; /* what no state says, for the next step */\n")
 _BEGUN = "    int begun;\n"
-_AVERAGE = Template("""        for (k = 0; k < $filters; k++) {
+_AVERAGE = Template("""    for (k = 0; k < $filters; k++)
+        for (i = 0; i < $inputs; i++) {
             double *s = &state->average[k][i];
-            *s = state->begun ? *s + gain[k] * (u[i] - *s) : u[i];
+            *s = state->begun ? *s - expm1(-state->span / tau[k]) * (u[i] - *s) : u[i];
             drive[$inputs * (k + 1) + i] = *s;
         }
 """)
-_DELAY = Template("""        for (k = 0; k < (state->begun ? 0 : $longest); k++)
-            state->past[k][i] = u[i];
-        for (k = 0; k < $delays; k++)
-            drive[$inputs * ($filters + 1 + k) + i] = state->past[(state->now + $longest - delay[k]) % $longest][i];
-        state->past[state->now][i] = u[i];
+_DELAY = Template("""    changed = !state->begun;
+    for (i = 0; !changed && i < $inputs; i++)
+        changed = u[i] != state->past[state->now][i];
+    if (changed) {
+        state->now = (state->now + 1) % $ring;
+        state->known += state->known < $ring;
+        state->age[state->now] = 0.0;
+        for (i = 0; i < $inputs; i++)
+            state->past[state->now][i] = u[i];
+    }
+    for (k = 0; k < $delays; k++) {
+        int back = 0;
+        while (back < state->known - 1 && state->age[(state->now + $ring - back) % $ring] < delay[k] - 1e-6)
+            back++;
+        for (i = 0; i < $inputs; i++)
+            drive[$inputs * ($filters + 1 + k) + i] = state->past[(state->now + $ring - back) % $ring][i];
+    }
 """)
 _DRIVE = Template("""    double drive[$drives];
-    int k;
+    int k$changed;
 
-    for (i = 0; i < $inputs; i++) {
+    for (i = 0; i < $inputs; i++)
         drive[i] = u[i];
-$each    }
-$after""")
+$sources""")
+_AGE = Template("""    for (i = 0; i < $ring; i++)
+        state->age[i] += samples;
+""")
+_EMPTY = Template("""    state->known = state->now = 0;
+    for (i = 0; i < $ring; i++)
+        state->age[i] = 0.0;
+""")
+_FASTER = """ Delays are
+ * right as long as there are at most 4 calls a sample."""
 _INSTANT = Template("""    for (d = 0; d < $outputs; d++) {
         double still = 0.0, mean;
 $parts        if (!state->begun)
@@ -102,6 +130,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         inducing=inducing,
         width=mean.column.shape[1],
         rounds=model.rounds,
+        jitter=JITTER,
         tables=_tables(model, mean),
         **_memory(model),
     )
@@ -109,25 +138,28 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
 
 def _memory(model: RuntimeModel) -> dict[str, str]:
     """The pieces of the file that remember past inputs and make the drive and the instantaneous parts of them."""
+    longest = max(model.delays, default=0)
     sizes = {
         "inputs": len(model.input_names), "outputs": len(model.output_names), "drives": len(model.input_mean),
-        "filters": len(model.filters), "delays": len(model.delays), "longest": max(model.delays, default=0),
+        "filters": len(model.filters), "delays": len(model.delays), "ring": _RING * longest + 1,
     }  # fmt: skip
     instant = Template("".join(_instant(part)[0] for part in model.blend.parts.values())).substitute(sizes)
     fields = [(_AVERAGES, model.filters), (_PAST, model.delays), (_STILL, instant)]
     state = "".join(part.substitute(sizes) for part, wanted in fields if wanted)
     sources = [(_AVERAGE, model.filters), (_DELAY, model.delays)]
-    each = "".join(part.substitute(sizes) for part, wanted in sources if wanted)
-    turn = f"    state->now = (state->now + 1) % {sizes['longest']};\n" if model.delays else ""
-    zero = "    state->begun = 0;\n" if state else ""
+    drive = "".join(part.substitute(sizes) for part, wanted in sources if wanted)
+    changed = ", changed" if model.delays else ""
+    end = "    state->span = samples;\n" if model.filters else ""
+    end += _AGE.substitute(sizes) if model.delays else ""
     return {
         "state": state + (_BEGUN if state else ""),
-        "begin": zero + ("    state->now = 0;\n" if model.delays else ""),
-        "drive": _DRIVE.substitute(sizes, each=each, after=turn) if each else "",
+        "begin": ("    state->begun = 0;\n" if state else "") + (_EMPTY.substitute(sizes) if model.delays else ""),
+        "drive": _DRIVE.substitute(sizes, sources=drive, changed=changed) if drive else "",
         "rest": "rest[column[c][i]] * " if instant else "",
         "before": _BEFORE.substitute(sizes) if instant else "",
         "instant": _INSTANT.substitute(sizes, parts=instant) if instant else "",
-        "end": "    state->begun = 1;\n" if state else "",
+        "end": end + ("    state->begun = 1;\n" if state else ""),
+        "faster": _FASTER if model.delays else "",
     }
 
 
@@ -148,7 +180,7 @@ def _tables(model: RuntimeModel, mean: MeanModel) -> str:
     tables = scaling | {"start": mean.start, "h": mean.h, "A": mean.A, "B": mean.B, "b": mean.b}
     tables |= {"relevance": mean.relevance, "Z": mean.inducing, "alpha": mean.alpha, "column": mean.column}
     if model.filters:
-        tables |= {"gain": -np.expm1(-1 / np.array(model.filters))}
+        tables |= {"tau": np.array(model.filters, float)}
     if model.delays:
         tables |= {"delay": np.array(model.delays)}
     if mean.drivers.size:

@@ -15,8 +15,9 @@ _PLATFORMS = ("cpu", "cuda", "tpu")
 def stablehlo(model: RuntimeModel) -> bytes:
     """The serialised program (inputs (T, D_u), states (C, D)) -> (outputs (T, D_y), states (C, D)), any T >= 1.
 
-    Inputs and outputs are in the data's units; row i of the outputs is that before input i acts. `states` of the first
-    call are those that `first_states` gives; a later call goes on with what the one before returned.
+    Rows are one sample apart; over a gap, give the held input once a sample. Inputs and outputs are in the data's
+    units; row i of the outputs is that before input i acts. `states` of the first call are those that `first_states`
+    gives; a later call goes on with what the one before returned.
     """
     if model.filters or model.delays or model.blend.parts:
         raise ConfigError(
