@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.noise.law import StudentNoise
+from mrgpssm.output import LEVELS, OutputLaw
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.drive import Memory, driven
-from mrgpssm.runtime.run import LEVELS, Simulation, mean_run, sample_run
+from mrgpssm.runtime.run import Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
 from mrgpssm.static.part import Blend
 
@@ -51,6 +53,11 @@ class RuntimeModel:
     blend: Blend
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
+
+    @cached_property
+    def output_law(self) -> OutputLaw:
+        """How measurements follow from samples of the outputs."""
+        return OutputLaw(self.calibration, self.arrays.noise_sd.reshape(self.rounds, -1), self.noise)
 
     @property
     def step_sizes(self) -> np.ndarray:
