@@ -20,6 +20,7 @@ from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM
 from mrgpssm.data import Drive, Scaling
+from mrgpssm.distributions.student import student_nll
 from mrgpssm.experiments.record import write_record
 from mrgpssm.experiments.reproduce.config import Evaluation
 from mrgpssm.experiments.reproduce.evaluate import evaluate, make_course
@@ -27,7 +28,7 @@ from mrgpssm.experiments.reproduce.fleet import make_fleet
 from mrgpssm.experiments.reproduce.problems import Fold, Problem, engine_problem
 from mrgpssm.metrics import quantile_crps_terms
 from mrgpssm.noise.fit import Runs as Noisy
-from mrgpssm.noise.fit import fit_law, student_nll_terms
+from mrgpssm.noise.fit import fit_law
 from mrgpssm.options import check_options
 from mrgpssm.precision import floating_point
 from mrgpssm.training import begin, fit_fleet
@@ -136,12 +137,11 @@ def learned_scores(
     scaled = ((measured - offset) / sd, (mean - offset) / sd, deviation / sd)
     law = fit_law(Noisy(*scaled, drive, groups=np.zeros(len(drive), int)), boosted=False)
     centre, spread = means.mean(0), np.sqrt(np.mean(sds**2, axis=0) + means.var(0))
-    at = np.array([0])
-    scale = sd * law.scale((centre[:, None] - offset) / sd, spread[:, None] / sd, runs.drive(first, first), at)[:, 0]
+    scale = sd * law.scale((centre[:, None] - offset) / sd, spread[:, None] / sd, runs.drive(first, first))[:, 0]
     seen, dof = ~np.isnan(y), law.dof[0]
     residual, scale = (y - centre)[seen], scale[seen]
     quantiles = student.ppf((np.arange(199) + 0.5) / 199, dof)[:, None] * scale
-    found = {"nll": student_nll_terms(residual, scale, np.asarray(dof)).mean()}
+    found = {"nll": student_nll(residual, scale, np.asarray(dof)).mean()}
     found["crps"] = quantile_crps_terms(residual, quantiles).mean()
     for q in (0.5, 0.9, 0.95):
         found[f"coverage_{round(100 * q)}"] = np.mean(np.abs(residual) <= scale * student.ppf(0.5 + q / 2, dof))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-LEVELS = (0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)
+from mrgpssm.output import LEVELS as LEVELS
+
 FINE_LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))  # enough to see whether bands are honest
 
 

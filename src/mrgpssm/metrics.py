@@ -5,7 +5,9 @@ nothing was measured; missing values count nowhere.
 """
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
+
+from mrgpssm.distributions import mixture
 
 
 def rmse(measured: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -28,16 +30,9 @@ def gaussian_nll(measured: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.
     return np.nanmean(0.5 * ((measured - mean) / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi), axis=0)
 
 
-def mixture_nll_terms(measured: np.ndarray, samples: np.ndarray, noise_sd: np.ndarray) -> np.ndarray:
-    """-log (1/S) Σ_s N(y | sample_s, noise²) for every step and output."""
-    z = (measured[None] - samples) / noise_sd
-    log_density = -0.5 * z**2 - np.log(noise_sd) - 0.5 * np.log(2 * np.pi)
-    return np.log(len(samples)) - logsumexp(log_density, axis=0)
-
-
 def mixture_nll(measured: np.ndarray, samples: np.ndarray, noise_sd: np.ndarray) -> np.ndarray:
     """Mean negative log density per step of the sample mixture, per output."""
-    return np.nanmean(mixture_nll_terms(measured, samples, noise_sd), axis=0)
+    return np.nanmean(mixture.mixture_nll(measured, samples, noise_sd), axis=0)
 
 
 def crps_terms(measured: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -77,13 +72,13 @@ def pit(measured: np.ndarray, samples: np.ndarray, noise_sd: np.ndarray) -> np.n
     return np.where(np.isnan(measured), np.nan, values)
 
 
-def best_temperature(measured: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """The factor τ on the deviations of draws from their mean m that makes the CRPS of m + τ (X - m) least, per output.
+def best_temperature(measured: np.ndarray, mean: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """The factor τ on the distances of quantiles Q from the mean m that makes the CRPS of m + τ (Q - m) least, (D_y,).
 
-    E|X - X'| grows with τ, so only E|m + τ (X - m) - y| is evaluated anew, on a grid from 1/8 to 8.
+    The quantiles are those that bands are made of, (L, T, D_y), at the levels of `quantile_crps_terms`; τ is from 1/8
+    to 8.
     """
     grid = np.exp(np.linspace(-np.log(8), np.log(8), 121))
-    mean = draws.mean(axis=0)
-    spread = np.nanmean(np.mean(np.abs(draws - measured[None]), axis=0) - crps_terms(measured, draws), axis=0)
-    distance = [np.nanmean(np.abs(mean + t * (draws - mean) - measured[None]), axis=(0, 1)) for t in grid]
-    return grid[np.argmin(np.array(distance) - grid[:, None] * spread, axis=0)]
+    apart = quantiles - mean
+    crps = [np.nanmean(quantile_crps_terms(measured, mean + t * apart), axis=0) for t in grid]
+    return grid[np.argmin(crps, axis=0)]

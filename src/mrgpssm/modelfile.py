@@ -4,6 +4,7 @@ A file is checked in this order: checksum, version, schema, shapes, finiteness. 
 is looked up in fixed tables; nothing is ever imported or executed from it.
 """
 
+import functools
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.noise.files import noise_tensors, read_noise
 from mrgpssm.noise.law import StudentNoise
 from mrgpssm.options import Options, check_options, is_count, is_positive
+from mrgpssm.output import OutputLaw
 from mrgpssm.precision import floating_point
 from mrgpssm.static.files import part_tensors, read_parts
 from mrgpssm.static.law import StaticPart
@@ -65,6 +67,13 @@ class FittedModel:
     def blend(self) -> Blend:
         """The instantaneous parts beside the components."""
         return Blend.of(len(self.output_names), static=self.static, trees=self.trees)
+
+    @functools.cached_property
+    def output_law(self) -> OutputLaw:
+        """How measurements follow from samples of the outputs."""
+        with floating_point(self.options.precision):
+            noise = [[np.asarray(ssm.observation_variance(), float) for ssm in models] for models in self.ensemble]
+        return OutputLaw(self.calibration, np.sqrt([np.concatenate(row) for row in noise]), self.noise)
 
     @property
     def models(self) -> tuple[SSM[Component], ...]:

@@ -1,8 +1,8 @@
 """A fitted model put to use: free runs as forecasts, and their scores, in the data's own units."""
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -15,45 +15,83 @@ from mrgpssm._types import Key
 from mrgpssm.data import Filled, Sequence, fill, samples_between
 from mrgpssm.drive import Memory
 from mrgpssm.errors import DataError
-from mrgpssm.forecast import LEVELS, Forecast
+from mrgpssm.forecast import Forecast
 from mrgpssm.members import head_rows
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel
-from mrgpssm.noise.fit import Runs, fit_noise, student_nll_terms
-from mrgpssm.noise.law import StudentNoise
+from mrgpssm.output import LEVELS, Measurements, OutputLaw, add_up, blend_parts
 from mrgpssm.precision import floating_point
 from mrgpssm.simulate import Particles, assimilate, free_run, start_particles
+from mrgpssm.static.part import Blend, row_before
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
-_CALIBRATION_ROWS, _NOISE_ROWS, _CALIBRATION_SAMPLES = 5_000, 20_000, 100
-_GROUPS = 4
 
-Pair = tuple[FittedModel, list[Sequence]]  # a model, and sequences it has not seen
+Table = dict[str, np.ndarray]  # columns of numbers, one for every row and output
 
 
 class Piece(NamedTuple):
-    """Samples (S, C, D_y) of some outputs on some rows of one sequence, scaled, of all models of the ensemble.
+    """Samples (S, C, D_y) at some rows of one sequence, scaled, of all models of the ensemble, without noise.
 
-    `outputs` are without observation noise, whose deviation is `noise_sd`, (S, 1, D_y); `noisy` are with it, and `std`,
-    (C, D_y), is the deviation of a measurement. `student` are scale and degrees of freedom where noise was learned so.
+    The `parts` add up to the outputs. `drive` (C, D_u) acts from every row on, `before` (C, D_u) led to it.
     """
 
     sequence: int
-    columns: np.ndarray
-    noise_sd: np.ndarray
     rows: np.ndarray
     parts: list[np.ndarray]
-    outputs: np.ndarray
-    noisy: np.ndarray
-    std: np.ndarray
-    student: tuple[np.ndarray, np.ndarray] | None
+    drive: np.ndarray
+    before: np.ndarray
 
-    def nll(self, measured: np.ndarray) -> np.ndarray:
-        """-log density of scaled measurements, (C, D_y): of Student's t, or of the mixture over samples."""
-        outputs = self.outputs.astype(float)
-        if self.student is None:
-            return metrics.mixture_nll_terms(measured, outputs, self.noise_sd)
-        return student_nll_terms(measured - outputs.mean(0), *self.student)
+    @property
+    def outputs(self) -> np.ndarray:
+        """(S, C, D_y), the sum of all parts."""
+        return add_up(self.parts)
+
+    def where(self, chosen: np.ndarray) -> "Piece":
+        """Some of the rows."""
+        parts = [part[:, chosen] for part in self.parts]
+        return Piece(self.sequence, self.rows[chosen], parts, self.drive[chosen], self.before[chosen])
+
+    def blend(self, blend: Blend) -> "Piece":
+        """With instantaneous parts beside the components."""
+        return self._replace(parts=blend_parts(blend, self.parts, self.before))
+
+    def add_up(self) -> "Piece":
+        """With the sum of all parts as the only one."""
+        return self._replace(parts=[self.outputs])
+
+
+@dataclass(frozen=True)
+class FreeRuns:
+    """Free runs over sequences, piece by piece and blended, and the law of measurements around them."""
+
+    model: FittedModel
+    sequences: list[Sequence]
+    pieces: Iterable[Piece]
+    law: OutputLaw
+    seed: int
+
+    def gather(self, tell: Callable[[Piece, Measurements, np.ndarray], Table], thin: int = 1) -> list[Table]:
+        """What `tell` says of every `thin`-th row and its scaled measurements, a table for each sequence."""
+        found: list[list[Table]] = [[] for _ in self.sequences]
+        scaled = [self.model.scaling.outputs(s.outputs) for s in self.sequences]
+        for whole in self.pieces:
+            piece = whole.where(whole.rows % thin == 0) if thin > 1 else whole
+            if len(piece.rows):
+                told = tell(piece, self.law.measure(piece.outputs, piece.drive), scaled[piece.sequence][piece.rows])
+                found[piece.sequence].append(told)
+        return [{name: np.concatenate([t[name] for t in some]) for name in some[0]} for some in found]
+
+
+def run_freely(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
+    """Free runs over every sequence from its first row; they are simulated while somebody looks at them, once."""
+    pieces = (piece.blend(model.blend) for piece in _pieces(model, sequences, None, samples, seed, 1))
+    return FreeRuns(model, sequences, pieces, model.output_law, seed)
+
+
+def keep_runs(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
+    """Free runs of the components alone, kept in memory: S T D_y numbers."""
+    pieces = [piece.add_up() for piece in _pieces(model, sequences, None, samples, seed, 1)]
+    return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 
 class Past(NamedTuple):
@@ -77,22 +115,21 @@ def forecast(
 ) -> Forecast:
     """Run freely over the sequence's inputs and stream what a `Forecast` holds."""
     rows = np.arange(0, len(sequence), stride)
-    shape, dtype = (len(rows), len(model.output_names)), model.options.precision
-    mean, std = np.empty(shape, dtype), np.empty(shape, dtype)
-    levels = {float(q): np.empty(shape, dtype) for q in quantiles}
-    parts = {name: np.empty(shape, dtype) for name in component_names(model)}
-    paths = np.empty((samples, *shape), dtype) if keep_samples else None
-    for piece in _pieces(model, [sequence], warmup, samples, seed, stride):
-        at = np.ix_(piece.rows // stride, piece.columns)
-        sd, offset = model.scaling.output_sd[piece.columns], model.scaling.output_mean[piece.columns]
-        mean[at] = offset + sd * piece.outputs.mean(0)
-        std[at] = sd * piece.std
-        for level, values in zip(levels, np.quantile(piece.noisy, list(levels), axis=0), strict=True):
+    shape, sd, offset = (len(rows), len(model.output_names)), model.scaling.output_sd, model.scaling.output_mean
+    mean, std = np.empty(shape), np.empty(shape)
+    levels = {float(q): np.empty(shape) for q in quantiles}
+    parts = {name: np.empty(shape) for name in component_names(model)}
+    paths = np.empty((samples, *shape)) if keep_samples else None
+    for alone in _pieces(model, [sequence], warmup, samples, seed, stride):
+        piece = alone.blend(model.blend)
+        found, at = model.output_law.measure(piece.outputs, piece.drive), piece.rows // stride
+        mean[at], std[at] = offset + sd * found.mean, sd * found.std
+        for level, values in zip(levels, found.quantiles(levels), strict=True):
             levels[level][at] = offset + sd * values
         for name, part in zip(parts, piece.parts, strict=True):
-            parts[name][at] = sd * part.mean(0)
+            parts[name][at] = sd * part.mean(axis=0, dtype=float)
         if paths is not None:
-            paths[(slice(None), *at)] = offset + sd * piece.outputs
+            paths[:, at] = offset + sd * found.samples
     return Forecast(
         time=sequence.clock()[rows] * sequence.dt + (0.0 if sequence.time is None else sequence.time[0]),
         mean=mean,
@@ -108,13 +145,13 @@ def forecast(
 
 def scores(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> pd.DataFrame:
     """Free run over every sequence from its first row; one row per output, errors in the data's units."""
-    return scores_of([(model, sequences)], samples, seed)
+    return score_runs([run_freely(model, sequences, samples, seed)])
 
 
-def scores_of(pairs: SequenceOf[Pair], samples: int, seed: int) -> pd.DataFrame:
-    """The same over several models of the same outputs, each with sequences of its own."""
-    tables = [t for model, sequences in pairs for t in _score_terms(model, sequences, samples, seed)]
-    model = pairs[0][0]
+def score_runs(runs: SequenceOf[FreeRuns]) -> pd.DataFrame:
+    """The same over free runs of several models of the same outputs, each with sequences of its own."""
+    tables = [table for some in runs for table in _score_terms(some)]
+    model = runs[0].model
     terms = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     measured, mean = terms["measured"], terms["mean"]
     for column, name in enumerate(model.output_names):
@@ -141,86 +178,28 @@ def component_names(model: FittedModel) -> list[str]:
     return [*(f"component_{i + 1}_R{r}" for i, r in enumerate(model.options.resolutions)), *model.blend.parts]
 
 
-def _score_terms(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> list[dict[str, np.ndarray]]:
+def _score_terms(runs: FreeRuns) -> list[Table]:
     """What the metrics need per row of every sequence, in the data's units."""
-    names = ["mean", "std", "nll", "crps", *(f"q{q:g}" for q in LEVELS)]
-    shapes = [(len(sequence), len(model.output_names)) for sequence in sequences]
-    tables = [{name: np.empty(shape) for name in names} for shape in shapes]
-    for piece in _pieces(model, sequences, None, samples, seed, 1):
-        sequence, terms = sequences[piece.sequence], tables[piece.sequence]
-        at = np.ix_(piece.rows, piece.columns)
-        sd, offset = model.scaling.output_sd[piece.columns], model.scaling.output_mean[piece.columns]
-        measured = (sequence.outputs[at] - offset) / sd
-        outputs = piece.outputs.astype(float)
-        terms["mean"][at] = offset + sd * outputs.mean(0)
-        terms["std"][at] = sd * piece.std
-        terms["nll"][at] = piece.nll(measured) + np.log(sd)
-        terms["crps"][at] = sd * metrics.crps_terms(measured, piece.noisy)
-        for level, values in zip(LEVELS, np.quantile(piece.noisy, LEVELS, axis=0), strict=True):
-            terms[f"q{level:g}"][at] = offset + sd * values
-    return [t | {"measured": np.asarray(s.outputs)} for t, s in zip(tables, sequences, strict=True)]
+    sd, offset = runs.model.scaling.output_sd, runs.model.scaling.output_mean
 
+    def tell(piece: Piece, found: Measurements, measured: np.ndarray) -> Table:
+        levels = zip(LEVELS, found.quantiles(LEVELS), strict=True)
+        return {
+            "measured": runs.sequences[piece.sequence].outputs[piece.rows],
+            "mean": offset + sd * found.mean,
+            "std": sd * found.std,
+            "nll": found.nll(measured) + np.log(sd),
+            "crps": sd * metrics.crps_terms(measured, found.draws(piece.rows, runs.seed)),
+            **{f"q{level:g}": offset + sd * values for level, values in levels},
+        }
 
-def free_means(model: FittedModel, sequences: list[Sequence]) -> list[np.ndarray]:
-    """The mean of a free run over every sequence, (T, D_y), scaled."""
-    means = [np.empty((len(s), len(model.output_names))) for s in sequences]
-    for piece in _pieces(model, sequences, None, _CALIBRATION_SAMPLES, 0, 1):
-        means[piece.sequence][np.ix_(piece.rows, piece.columns)] = piece.outputs.mean(0)
-    return means
-
-
-def learned_noise(pairs: SequenceOf[Pair], boosted: bool) -> StudentNoise:
-    """The law of measurements around free runs, from models and sequences they have not seen; trees may help."""
-    thin = -(-sum(len(s) for _, sequences in pairs for s in sequences) // _NOISE_ROWS)
-    kept: list[list[np.ndarray]] = [[], [], [], []]
-    for model, sequences in pairs:
-        shapes = [(len(range(0, len(s), thin)), len(model.output_names)) for s in sequences]
-        mean, std = ([np.empty(shape) for shape in shapes] for _ in range(2))
-        for piece in _pieces(model, sequences, None, _CALIBRATION_SAMPLES, 0, 1):
-            chosen = piece.rows % thin == 0
-            at = np.ix_(piece.rows[chosen] // thin, piece.columns)
-            mean[piece.sequence][at] = piece.outputs.mean(0)[chosen]
-            std[piece.sequence][at] = piece.std[chosen]
-        for into, values in zip(kept, (
-            [model.scaling.outputs(s.outputs)[::thin] for s in sequences], mean, std,
-            [model.drive(s)[::thin] for s in sequences],
-        ), strict=True):  # fmt: skip
-            into.extend(values)
-    runs = Runs(*(np.concatenate(values) for values in kept), groups=_groups(kept[0]))
-    return fit_noise(runs, boosted)
-
-
-def _groups(pieces: list[np.ndarray]) -> np.ndarray:
-    """Four groups of whole sequences, or of stretches where there are fewer, a number for every row."""
-    lengths = [len(piece) for piece in pieces]
-    if len(pieces) >= _GROUPS:
-        return np.repeat(np.arange(len(pieces)) % _GROUPS, lengths)
-    return np.concatenate([np.arange(n) * _GROUPS // n for n in lengths])
-
-
-def calibration(pairs: SequenceOf[Pair]) -> np.ndarray:
-    """One factor per output on the width of the bands, from free runs over held-out sequences (temperature scaling)."""
-    thin = -(-sum(len(s) for _, sequences in pairs for s in sequences) // _CALIBRATION_ROWS)
-    found = [_thinned(model, sequences, thin) for model, sequences in pairs]
-    measured, draws = (np.concatenate([f[i] for f in found], axis=i) for i in (0, 1))
-    return pairs[0][0].calibration * metrics.best_temperature(measured, draws)
-
-
-def _thinned(model: FittedModel, sequences: list[Sequence], thin: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every `thin`-th row of measurements (T, D_y) and draws (S, T, D_y), scaled."""
-    measured = [model.scaling.outputs(s.outputs)[::thin] for s in sequences]
-    draws = [np.empty((_CALIBRATION_SAMPLES, *y.shape)) for y in measured]
-    for piece in _pieces(model, sequences, None, _CALIBRATION_SAMPLES, 0, 1):
-        kept = piece.rows % thin == 0
-        at = np.ix_(np.arange(_CALIBRATION_SAMPLES), piece.rows[kept] // thin, piece.columns)
-        draws[piece.sequence][at] = piece.noisy[:, kept]
-    return np.concatenate(measured), np.concatenate(draws, axis=1)
+    return runs.gather(tell)
 
 
 def _pieces(
     model: FittedModel, sequences: list[Sequence], warmup: Sequence | None, samples: int, seed: int, stride: int
 ) -> Iterator[Piece]:
-    """Free runs of all models over all sequences at once, handed out by sequence and group of outputs.
+    """Free runs of all models over all sequences at once, handed out sequence by sequence: the components alone.
 
     Gaps are filled, and the rows that were added are walked but not handed out.
     """
@@ -228,30 +207,26 @@ def _pieces(
     past = None if warmup is None else _past(model, warmup, sequences[0])
     memory, before = (None, None) if past is None else (past.memory, past.drive[-1])
     inputs = [model.follow(f, memory)[0] for f in filled]
-    still = [model.blend.courses(u, before) for u in inputs]
+    earlier = [row_before(u, before) for u in inputs]
     clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
     pace = stride if all(f.even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
-    rngs = [[np.random.default_rng([seed, number]) for _ in sequences] for number in range(groups)]
     with floating_point(model.options.precision):
         keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
         runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
         starts = [[_start(model, ssm, g, u, past, each, key) for u in inputs] for ssm, g, key in runs]
         ssm, particles = _stack([run[0] for run in runs]), _stack([_stack(row) for row in starts])
-        noise = np.stack([np.sqrt(np.asarray(one.observation_variance(), float)) for one, _, _ in runs])
-        noise_sds = np.repeat(noise.reshape(rounds, groups, -1), each, axis=0)[:samples]
         chunk = max(100, _CHUNK // (groups * count * samples))
         stacked = jnp.stack([run[2] for run in runs])
         for draws in free_run(ssm, particles, inputs, clocks, stride=pace, chunk=chunk, keys=stacked):
-            for g, k in itertools.product(range(groups), range(count)):
+            for k in range(count):
                 first, last = np.searchsorted(reported[k], [draws.rows[0], draws.rows[-1] + 1])
                 if last > first:
                     at = reported[k][first:last]
                     walked = (at - draws.rows[0]) // pace
-                    parts = [np.concatenate(part[g::groups, k][:, :, walked])[:samples] for part in draws.parts]
-                    parts, rows = _mixed(model, g, parts, still[k], at), stride * np.arange(first, last)
-                    yield _piece(model, k, g, rows, parts, noise_sds[:, None, g], inputs[k][at], rngs[g][k])
+                    parts = [_join(part[:, k][:, :, walked], groups)[:samples] for part in draws.parts]
+                    yield Piece(k, stride * np.arange(first, last), parts, inputs[k][at], earlier[k][at])
 
 
 def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
@@ -259,44 +234,9 @@ def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
     return Past(filled, *model.follow(filled))
 
 
-def _mixed(
-    model: FittedModel, group: int, parts: list[np.ndarray], still: list[np.ndarray], rows: np.ndarray
-) -> list[np.ndarray]:
-    """All that adds up to the outputs: what is left to every component, and what the instantaneous parts add."""
-    columns, dtype = np.array(model.groups[group]), parts[0].dtype
-    rest, at = model.blend.rest[columns].astype(dtype), np.ix_(rows, columns)
-    added = [np.broadcast_to(course[at].astype(dtype), parts[0].shape) for course in still]
-    return [*(rest * part for part in parts), *added]
-
-
-def _piece(
-    model: FittedModel,
-    sequence: int,
-    group: int,
-    rows: np.ndarray,
-    parts: list[np.ndarray],
-    noise_sd: np.ndarray,
-    drive: np.ndarray,
-    rng: np.random.Generator,
-) -> Piece:
-    """Samples of the sum of all components, calibrated: deviations from their mean are multiplied by τ.
-
-    Where the law of measurements was learned, draws around the mean follow it instead.
-    """
-    columns = np.array(model.groups[group])
-    outputs, temperature = np.sum(parts, axis=0), model.calibration[columns]
-    if np.any(temperature != 1):
-        mean = outputs.mean(axis=0)
-        outputs, noise_sd = mean + (temperature * (outputs - mean)).astype(outputs.dtype), temperature * noise_sd
-    std, student = np.sqrt(outputs.var(0) + np.mean(noise_sd**2, axis=0)), None
-    if model.noise is None:
-        noisy = outputs + noise_sd * rng.standard_normal(outputs.shape)
-    else:
-        mean = outputs.mean(axis=0)
-        scale = model.noise.scale(mean, std, drive, columns)
-        std, student = model.noise.deviation(scale, columns), (scale, model.noise.dof[columns])
-        noisy = mean + model.noise.draws(scale, columns, len(outputs), rng)
-    return Piece(sequence, columns, noise_sd, rows, parts, outputs, noisy, std, student)
+def _join(part: np.ndarray, groups: int) -> np.ndarray:
+    """(rounds S, C, D_y) from samples of all rounds and groups, (rounds groups, S, C, D_g)."""
+    return np.concatenate([np.concatenate(part[g::groups]) for g in range(groups)], axis=-1)
 
 
 def _key(seed: int, number: int, group: int) -> Key:

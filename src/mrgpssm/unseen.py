@@ -6,22 +6,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from mrgpssm import metrics
 from mrgpssm.data import Sequence, fill
 from mrgpssm.modelfile import FittedModel
+from mrgpssm.noise.fit import Runs, fit_noise
+from mrgpssm.noise.law import StudentNoise
 from mrgpssm.options import Options
-from mrgpssm.predict import calibration, free_means, learned_noise, scores_of
+from mrgpssm.output import Measurements
+from mrgpssm.predict import FreeRuns, Piece, Table, keep_runs, score_runs
 from mrgpssm.static.boost import fit_trees
 from mrgpssm.static.fit import fit_static, learn_kernels
 from mrgpssm.static.law import StaticPart
-from mrgpssm.static.part import row_before
+from mrgpssm.static.part import Blend, row_before
 from mrgpssm.static.trees import TreesPart
 from mrgpssm.static.weigh import shares
 
 _SAMPLES = 100
+_TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
+_LEVELS = (np.arange(20) + 0.5) / 20  # whose quantiles choose a temperature
+_GROUPS = 4
 
 AnyPart = StaticPart | TreesPart
 Learner = Callable[[np.ndarray, np.ndarray], AnyPart]  # from drive and outputs
 Parts = dict[str, AnyPart]
+Tell = Callable[[Piece, Measurements, np.ndarray], Table]
 
 
 @dataclass(frozen=True)
@@ -43,29 +51,66 @@ class Judged:
 
 
 def judged(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> Judged:
-    """Learn from what the judges have not seen; without judges the model stays as it is."""
+    """Learn from what the judges have not seen; without judges the model stays as it is.
+
+    Their free runs are simulated once. Instantaneous parts, temperature and noise law, and the scores before and after
+    are all made from these.
+    """
     options = model.options
     if not judges:
         return Judged(model, None, None)
+    runs = [keep_runs(j.model, j.unseen, _SAMPLES, 0) for j in judges]
     if options.static or options.trees:
-        model, judges = _with_parts(model, training, judges)
-    pairs = [(j.model, j.unseen) for j in judges]
-    before = scores_of(pairs, _SAMPLES, 0)
+        model, runs = _with_parts(model, training, judges, runs)
+    before = score_runs(runs)
     if not options.calibrate:
         return Judged(model, before, before)
     if options.noise != "gaussian":
-        noise = learned_noise(pairs, options.noise == "boosted")
-        model, pairs = replace(model, noise=noise), [(replace(m, noise=noise), s) for m, s in pairs]
+        model = replace(model, noise=learn_noise(runs, options.noise == "boosted"))
     else:
-        factors = calibration(pairs)
-        model, pairs = (
-            replace(model, calibration=factors),
-            [(replace(m, calibration=factors), s) for m, s in pairs],
-        )
-    return Judged(model, before, scores_of(pairs, _SAMPLES, 0))
+        model = replace(model, calibration=learn_temperature(runs))
+    after = [replace(r, law=replace(r.law, calibration=model.calibration, noise=model.noise)) for r in runs]
+    return Judged(model, before, score_runs(after))
 
 
-def _with_parts(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> tuple[FittedModel, list[Judge]]:
+def learn_noise(runs: list[FreeRuns], boosted: bool) -> StudentNoise:
+    """The law of measurements around free runs over sequences that training has not seen; trees may help."""
+
+    def tell(piece: Piece, found: Measurements, measured: np.ndarray) -> Table:
+        return {"measured": measured, "mean": found.mean, "deviation": found.std, "drive": piece.drive}
+
+    tables = _gather_all(runs, _NOISE_ROWS, tell)
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return fit_noise(Runs(**columns, groups=_groups([len(t["mean"]) for t in tables])), boosted)
+
+
+def learn_temperature(runs: list[FreeRuns]) -> np.ndarray:
+    """One factor per output on the width of the bands, (D_y,)."""
+
+    def tell(_: Piece, found: Measurements, measured: np.ndarray) -> Table:
+        return {"measured": measured, "mean": found.mean, "bands": found.quantiles(_LEVELS).swapaxes(0, 1)}
+
+    tables = _gather_all(runs, _TEMPERATURE_ROWS, tell)
+    measured, mean, bands = (np.concatenate([t[name] for t in tables]) for name in ("measured", "mean", "bands"))
+    return runs[0].law.calibration * metrics.best_temperature(measured, mean, bands.swapaxes(0, 1))
+
+
+def _gather_all(runs: list[FreeRuns], most: int, tell: Tell) -> list[Table]:
+    """What `tell` says of every sequence of all runs, thinned to at most so many rows."""
+    thin = -(-sum(len(s) for some in runs for s in some.sequences) // most)
+    return [table for some in runs for table in some.gather(tell, thin)]
+
+
+def _groups(lengths: list[int]) -> np.ndarray:
+    """Four groups of whole sequences, or of stretches where there are fewer, a number for every row."""
+    if len(lengths) >= _GROUPS:
+        return np.repeat(np.arange(len(lengths)) % _GROUPS, lengths)
+    return np.concatenate([np.arange(n) * _GROUPS // n for n in lengths])
+
+
+def _with_parts(
+    model: FittedModel, training: list[Sequence], judges: list[Judge], runs: list[FreeRuns]
+) -> tuple[FittedModel, list[FreeRuns]]:
     """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
     learners = _learners(model.options, *_table(model, training))
 
@@ -75,16 +120,14 @@ def _with_parts(model: FittedModel, training: list[Sequence], judges: list[Judge
 
     own = parts_of(model, training)
     parts = [own if j.model is model else parts_of(j.model, j.trained_on) for j in judges]
-    weighed = dict(zip(learners, _shares(judges, parts), strict=True))
+    weighed = dict(zip(learners, _shares(runs, parts), strict=True))
 
-    def blended(model: FittedModel, parts: Parts) -> FittedModel:
-        return replace(model, **{name: replace(part, shares=weighed[name]) for name, part in parts.items()})
+    def share(parts: Parts) -> Parts:
+        return {name: replace(part, shares=weighed[name]) for name, part in parts.items()}
 
-    whole = blended(model, own)
-    return whole, [
-        replace(j, model=whole if j.model is model else blended(j.model, some))
-        for j, some in zip(judges, parts, strict=True)
-    ]
+    blends = [Blend.of(len(model.output_names), **share(some)) for some in parts]
+    pieces = [[piece.blend(blend).add_up() for piece in r.pieces] for r, blend in zip(runs, blends, strict=True)]
+    return replace(model, **share(own)), [replace(r, pieces=some) for r, some in zip(runs, pieces, strict=True)]
 
 
 def _learners(options: Options, drive: np.ndarray, outputs: np.ndarray) -> dict[str, Learner]:
@@ -110,12 +153,16 @@ def _drive_before(model: FittedModel, sequence: Sequence) -> np.ndarray:
     return row_before(model.follow(filled)[0])[filled.rows]
 
 
-def _shares(judges: list[Judge], parts: list[Parts]) -> np.ndarray:
-    """(K, D_y)."""
+def _shares(runs: list[FreeRuns], parts: list[Parts]) -> np.ndarray:
+    """(K, D_y) that make the errors of the blended means least, on runs of the components alone."""
     errors: list[tuple[np.ndarray, np.ndarray]] = []
-    for judge, some in zip(judges, parts, strict=True):
-        for s, mean in zip(judge.unseen, free_means(judge.model, judge.unseen), strict=True):
-            y, drive = judge.model.scaling.outputs(s.outputs), _drive_before(judge.model, s)
-            errors.append((mean - y, np.stack([part(drive) - y for part in some.values()])))
+    for some, told in zip(runs, parts, strict=True):
+        tables = some.gather(
+            lambda piece, found, measured, told=told: {
+                "ours": found.mean - measured,
+                "theirs": np.stack([part(piece.before) - measured for part in told.values()], axis=1),
+            }
+        )
+        errors.extend((table["ours"], table["theirs"].swapaxes(0, 1)) for table in tables)
     columns = range(errors[0][0].shape[1])
     return np.stack([shares((a[:, c], b[:, :, c]) for a, b in errors) for c in columns], axis=1)

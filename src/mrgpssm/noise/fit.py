@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import digamma, gammaln, stdtrit
+from scipy.special import digamma
 
+from mrgpssm.distributions.student import student_nll
 from mrgpssm.noise.law import StudentNoise, features, places
 from mrgpssm.static.boost import Growth, boost, mean_of
 
@@ -50,14 +51,14 @@ def conformal_factors(runs: Runs, boosted: bool) -> np.ndarray:
     One law is learned without each group; over all left-out rows, the factor is the 90 % quantile of |r| over half the
     width of the band, kept from 1/2 to 2. It is 1 where there is a single group.
     """
-    outputs, ratios = np.arange(runs.measured.shape[1]), []
+    ratios: list[np.ndarray] = []
     several = len(np.unique(runs.groups)) > 1
     for group in np.unique(runs.groups) if several else ():
         own = runs.where(runs.groups == group)
         law = fit_law(runs.where(runs.groups != group), boosted)
-        half = law.scale(own.mean, own.deviation, own.drive, outputs) * stdtrit(law.dof, 0.5 + _LEVEL / 2)
+        half = law.scale(own.mean, own.deviation, own.drive) * law.quantile(0.5 + _LEVEL / 2)
         ratios.append(np.abs(own.measured - own.mean) / half)
-    seen = [r[~np.isnan(r)] for r in np.concatenate(ratios).T] if ratios else [np.empty(0)] * len(outputs)
+    seen = [r[~np.isnan(r)] for r in np.concatenate(ratios).T] if ratios else [np.empty(0)] * runs.measured.shape[1]
     return np.array([np.clip(np.quantile(r, _LEVEL), *_FACTORS) if len(r) else 1.0 for r in seen])
 
 
@@ -99,20 +100,11 @@ def _hints(z: np.ndarray, residual: np.ndarray, groups: np.ndarray) -> tuple[np.
     return hints, boosters
 
 
-def student_nll_terms(residual: np.ndarray, scale: np.ndarray, dof: np.ndarray) -> np.ndarray:
-    """-log density of residuals r = s T:
-
-    log Γ(ν/2) - log Γ((ν+1)/2) + log(πν)/2 + log s + (ν+1)/2 log(1 + r²/(ν s²)).
-    """
-    constant = gammaln(dof / 2) - gammaln((dof + 1) / 2) + 0.5 * np.log(np.pi * dof)
-    return constant + np.log(scale) + (dof + 1) / 2 * np.log1p((residual / scale) ** 2 / dof)
-
-
 def objective(parameters: np.ndarray, residual: np.ndarray, phi: np.ndarray) -> tuple[float, np.ndarray]:
     """Mean -log density + penalty |w_1:|², and its gradient in [w, log(ν - 2)]."""
     w, excess = parameters[:-1], np.exp(parameters[-1])
     dof, scale = 2 + excess, np.exp(np.clip(phi @ w, -_FAR, _FAR))
-    value = float(np.mean(student_nll_terms(residual, scale, np.asarray(dof)))) + _PENALTY * float(w[1:] @ w[1:])
+    value = float(np.mean(student_nll(residual, scale, np.asarray(dof)))) + _PENALTY * float(w[1:] @ w[1:])
     q = (residual / scale) ** 2 / dof
     by_scale = phi.T @ (1 - (dof + 1) * q / (1 + q)) / len(residual)
     by_scale[1:] += 2 * _PENALTY * w[1:]

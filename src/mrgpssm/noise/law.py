@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mrgpssm.distributions.student import student_quantile
 from mrgpssm.static.trees import TreesPart
 
 _EDGE = 2.5
@@ -27,11 +28,10 @@ class StudentNoise:
     edges: np.ndarray
     trees: TreesPart | None = None
 
-    def scale(self, mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """s at every row, (T, columns); mean and deviation are (T, columns), drive is (T, D_u)."""
-        found = [self._log_scale(int(c), mean[:, i], deviation[:, i], drive) for i, c in enumerate(columns)]
-        low, high = self.edges[columns].T
-        return np.exp(np.clip(np.stack(found, axis=1), low, high))
+    def scale(self, mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray) -> np.ndarray:
+        """s at every row, (T, D_y); mean and deviation are (T, D_y), drive is (T, D_u)."""
+        found = [self._log_scale(c, mean[:, c], deviation[:, c], drive) for c in range(len(self.dof))]
+        return np.exp(np.clip(np.stack(found, axis=1), *self.edges.T))
 
     def _log_scale(self, column: int, mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray) -> np.ndarray:
         plain = features(mean, deviation, drive) @ self.weights[column]
@@ -39,14 +39,13 @@ class StudentNoise:
             return plain
         return plain + self.trees.shares[column] * self.trees.only(column)(places(mean, deviation, drive))[:, 0]
 
-    def deviation(self, scale: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def deviation(self, scale: np.ndarray) -> np.ndarray:
         """s sqrt(ν / (ν - 2))."""
-        dof = self.dof[columns]
-        return scale * np.sqrt(dof / (dof - 2))
+        return scale * np.sqrt(self.dof / (self.dof - 2))
 
-    def draws(self, scale: np.ndarray, columns: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """s T, (count, T, columns)."""
-        return scale * rng.standard_t(self.dof[columns], size=(count, *scale.shape))
+    def quantile(self, level: float) -> np.ndarray:
+        """Of T, (D_y,)."""
+        return student_quantile(level, self.dof)
 
 
 def feature_count(drives: int) -> int:

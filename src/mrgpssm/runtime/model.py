@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -9,8 +10,9 @@ from mrgpssm.drive import Memory, follow
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.gaps import checked_time, cut
 from mrgpssm.noise.law import StudentNoise
+from mrgpssm.output import LEVELS, OutputLaw
 from mrgpssm.runtime.arrays import Arrays
-from mrgpssm.runtime.run import LEVELS, Course, Simulation, mean_run, sample_run
+from mrgpssm.runtime.run import Course, Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
 from mrgpssm.static.part import Blend
 
@@ -52,6 +54,11 @@ class RuntimeModel:
     blend: Blend
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
+
+    @cached_property
+    def output_law(self) -> OutputLaw:
+        """How measurements follow from samples of the outputs."""
+        return OutputLaw(self.calibration, self.arrays.noise_sd.reshape(self.rounds, -1), self.noise)
 
     @property
     def step_sizes(self) -> np.ndarray:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mrgpssm.distributions.counters import Words, fold_in, normal, seed_key
+from mrgpssm.output import add_up, blend_parts
 from mrgpssm.runtime.arrays import Arrays
-from mrgpssm.runtime.counters import Words, fold_in, normal, seed_key
+from mrgpssm.static.part import row_before
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
 
-LEVELS = (0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)
 _START, _PROCESS, _STEP, _ROUND = 0, 1, 12, 1000  # streams of `mrgpssm.simulate`, `rollout.base` and `predict`
 _CHUNK = 200_000
 
@@ -174,67 +175,28 @@ def sample_run(
     model: "RuntimeModel", course: Course, samples: int, seed: int, levels: tuple[float, ...], keep: bool
 ) -> Simulation:
     """Mean, deviation, quantiles and, where kept, samples of a free run, chunk by chunk."""
-    scaled, still = course.drives[course.rows], model.blend.course(course.drives)[course.rows]
-    shape = (len(scaled), len(model.output_names))
+    scaled, before = course.drives[course.rows], row_before(course.drives)[course.rows]
+    shape, offset, scale = (len(scaled), len(model.output_names)), model.output_mean, model.output_sd
     mean, std, quantiles = np.empty(shape), np.empty(shape), {q: np.empty(shape) for q in levels}
     paths = np.empty((samples, *shape)) if keep else None
-    rngs = [np.random.default_rng([seed, g]) for g in range(len(model.groups))]
-    for rows, chunk in _chunks(model, course, samples, seed):
-        for g, columns in enumerate(model.groups):
-            which = np.array(columns)
-            at = np.ix_(rows, which)
-            scale, offset = model.output_sd[which], model.output_mean[which]
-            outputs, noise_sd = calibrated(model, g, mixed(model, g, chunk[g], still[rows]))
-            spread, noisy = _measured(model, which, outputs, noise_sd, scaled[rows], rngs[g])
-            mean[at] = offset + scale * outputs.mean(0)
-            std[at] = scale * spread
-            for level, values in zip(levels, np.quantile(noisy, list(levels), axis=0), strict=True):
-                quantiles[level][at] = offset + scale * values
-            if paths is not None:
-                paths[(slice(None), *at)] = offset + scale * outputs
+    for rows, outputs in _chunks(model, course, samples, seed):
+        found = model.output_law.measure(add_up(blend_parts(model.blend, [outputs], before[rows])), scaled[rows])
+        mean[rows], std[rows] = offset + scale * found.mean, scale * found.std
+        for level, values in zip(levels, found.quantiles(levels), strict=True):
+            quantiles[level][rows] = offset + scale * values
+        if paths is not None:
+            paths[:, rows] = offset + scale * found.samples
     return Simulation(mean, std, quantiles, paths)
 
 
-def _measured(
-    model: "RuntimeModel",
-    columns: np.ndarray,
-    outputs: np.ndarray,
-    noise_sd: np.ndarray,
-    drive: np.ndarray,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Deviation (C, D_g) and draws (S, C, D_g) of measurements: around every sample, or by the law that was learned."""
-    std = np.sqrt(outputs.var(0) + np.mean(noise_sd**2, axis=0))
-    if model.noise is None:
-        return std, outputs + noise_sd * rng.standard_normal(outputs.shape)
-    mean = outputs.mean(axis=0)
-    scale = model.noise.scale(mean, std, drive, columns)
-    return model.noise.deviation(scale, columns), mean + model.noise.draws(scale, columns, len(outputs), rng)
+def joined(model: "RuntimeModel", outputs: np.ndarray, samples: int) -> np.ndarray:
+    """The samples of all rounds, (samples, C, D_y), from (C, N, D_g, S)."""
+    groups = range(len(model.groups))
+    several = [np.concatenate(outputs[:, g :: len(groups)].transpose(1, 3, 0, 2))[:samples] for g in groups]
+    return np.concatenate(several, axis=-1)
 
 
-def mixed(model: "RuntimeModel", group: int, outputs: np.ndarray, still: np.ndarray) -> np.ndarray:
-    """Samples (S, C, D_g) of the components blended with what the instantaneous parts add, (C, D_y)."""
-    columns = list(model.groups[group])
-    return model.blend.rest[columns] * outputs + still[:, columns]
-
-
-def calibrated(model: "RuntimeModel", group: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Samples (S, C, D_g) as m + τ (x - m), and τ times the noise deviation of every sample, (S, 1, D_g)."""
-    each, factor = -(-len(outputs) // model.rounds), model.calibration[list(model.groups[group])]
-    noise_sd = np.repeat(model.arrays.noise_sd[group :: len(model.groups)], each, axis=0)[: len(outputs), None]
-    mean = outputs.mean(axis=0)
-    return mean + factor * (outputs - mean), factor * noise_sd
-
-
-def joined(model: "RuntimeModel", outputs: np.ndarray, samples: int) -> list[np.ndarray]:
-    """The samples of all rounds of every group, (samples, C, D_g), from (C, N, D_g, S)."""
-    groups = len(model.groups)
-    return [np.concatenate(outputs[:, g::groups].transpose(1, 3, 0, 2))[:samples] for g in range(groups)]
-
-
-def _chunks(
-    model: "RuntimeModel", course: Course, samples: int, seed: int
-) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+def _chunks(model: "RuntimeModel", course: Course, samples: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Some of the given rows after the other, and the samples at them; steps in between are walked alike."""
     randomness = Randomness(model, -(-samples // model.rounds), seed)
     states, walker = begin(model, course.drives, randomness)

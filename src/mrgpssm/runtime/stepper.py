@@ -10,9 +10,11 @@ s, P its variance over the samples, c the covariance of states and p, and R the 
 Mean and covariance of the samples become exactly those of the Kalman update with the samples' own covariance; where
 the model is linear and Gaussian the filter tends to the Kalman filter as samples grow. Calibration multiplies
 deviations and noise alike, which leaves K as it is: it enters the reported bands alone. Instantaneous parts have no
-state to correct: every model of the ensemble is corrected as if it were alone. A learned law of measurements
-(`noise` other than "gaussian") is not used here, since it needs the input that acts from now on: the noise counts as
-Gaussian.
+state to correct: every model of the ensemble is corrected as if it were alone.
+
+Where a law of measurements was learned, bands follow it, with the input that acts from now on. Then R is the variance
+of a measurement by that law less the variance of the samples, and never less than that of the trained noise: the law
+tells how far measurements lie from the mean of a run, and what the samples' spread does not explain of it is noise.
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,9 @@ import numpy as np
 
 from mrgpssm.drive import Memory
 from mrgpssm.errors import DataError
-from mrgpssm.runtime.run import Course, Randomness, begin, calibrated, emitted, joined, mixed
+from mrgpssm.output import Measurements, add_up, blend_parts
+from mrgpssm.runtime.run import Course, Randomness, begin, emitted, joined
+from mrgpssm.static.part import row_before
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
@@ -88,19 +92,19 @@ class Stepper:
         inputs = self.model.checked(np.reshape(np.asarray(u, float), (1, -1)))
         measured = None if y is None else self._measured(y)
         course, memory = self.model.course(inputs, np.array([elapsed], float), self._memory)
-        if measured is not None:
-            self._correct(measured)
+        drive = course.drives[0]
         if self._drive is None:
-            self._drive = course.drives[0]  # before the first row all inputs are those of the first
-        now, self._memory = self.estimate(), memory
+            self._drive = drive  # before the first row all inputs are those of the first
+        if measured is not None:
+            self._correct(measured, drive)
+        now, self._memory = self._estimate(drive), memory
         for _ in self._walk(course):
             pass
         return now
 
     def estimate(self) -> Estimate:
-        """The outputs at the time that the state stands at."""
-        whole = self._summary(emitted(self.model, self._states)[None], self._still(None))
-        return Estimate(whole.mean[0], whole.std[0])
+        """The outputs at the time that the state stands at, while the last input still acts."""
+        return self._estimate(np.zeros(len(self.model.input_mean)) if self._drive is None else self._drive)
 
     def forecast(self, inputs: np.ndarray, time: np.ndarray | None = None) -> Estimate:
         """Run freely over inputs (T, D_u) from here, without moving: (T, D_y) outputs before each input acts.
@@ -109,10 +113,10 @@ class Stepper:
         """
         start, values = self.state, self.model.checked(inputs)
         course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
-        still = self._still(course.drives)[course.rows]
+        before = row_before(course.drives, self._drive)[course.rows]
         outputs = np.array(list(self._walk(course)))[course.rows]
         self.state = start
-        return self._summary(outputs, still)
+        return self._in_units(self._measure(outputs, before, course.drives[course.rows]))
 
     def _walk(self, course: Course) -> Iterator[np.ndarray]:
         """The samples of the outputs before every step, which is taken then."""
@@ -120,12 +124,23 @@ class Stepper:
             yield emitted(self.model, self._states)
             self._advance(u, samples)
 
-    def _still(self, ahead: np.ndarray | None) -> np.ndarray:
-        """What the instantaneous parts add now (1, D_y), or over what drives the steps from here on."""
-        before = np.zeros(len(self.model.input_mean)) if self._drive is None else self._drive
-        if ahead is None:
-            return self.model.blend.course(before[None])
-        return self.model.blend.course(ahead, self._drive)
+    def _estimate(self, drive: np.ndarray) -> Estimate:
+        whole = self._in_units(self._now(drive))
+        return Estimate(whole.mean[0], whole.std[0])
+
+    def _now(self, drive: np.ndarray) -> Measurements:
+        """The outputs now, if this drive acts from now on."""
+        before = drive if self._drive is None else self._drive
+        return self._measure(emitted(self.model, self._states)[None], before[None], drive[None])
+
+    def _measure(self, outputs: np.ndarray, before: np.ndarray, drive: np.ndarray) -> Measurements:
+        """From (T, N, D_g, S) samples of the components, and what drives them up to and from every row."""
+        samples = joined(self.model, outputs, self.samples)
+        return self.model.output_law.measure(add_up(blend_parts(self.model.blend, [samples], before)), drive)
+
+    def _in_units(self, found: Measurements) -> Estimate:
+        model = self.model
+        return Estimate(model.output_mean + model.output_sd * found.mean, model.output_sd * found.std)
 
     def _advance(self, inputs: np.ndarray, samples: float) -> None:
         at = self._row - self._drawn
@@ -142,25 +157,26 @@ class Stepper:
         if values.shape != (len(model.output_names),) or np.isinf(values).any():
             names = ", ".join(model.output_names)
             raise DataError(f"y must hold one finite number, or NaN, for each of {names}; got {values}.")
-        scaled = (values - model.output_mean) / model.output_sd
-        return np.tile(np.array([scaled[list(columns)] for columns in model.groups]), (model.rounds, 1))
+        return self._by_model((values - model.output_mean) / model.output_sd)
 
-    def _correct(self, measured: np.ndarray) -> None:
-        variance = self.model.arrays.noise_sd**2
+    def _by_model(self, values: np.ndarray) -> np.ndarray:
+        """(N, D_g) from one number for every output."""
+        groups = np.array([values[list(columns)] for columns in self.model.groups])
+        return np.tile(groups, (self.model.rounds, 1))
+
+    def _correct(self, measured: np.ndarray, drive: np.ndarray) -> None:
+        variance = self._noise_variance(drive)
         for output in range(measured.shape[1]):
             if not np.isnan(measured[:, output]).all():
                 self._states = correct(self._states, output, measured[:, output], variance[:, output])
 
-    def _summary(self, outputs: np.ndarray, still: np.ndarray) -> Estimate:
-        """From (T, N, D_g, S) samples of the components, and what is added to them, to mean and deviation, (T, D_y)."""
-        model, shape = self.model, (len(outputs), len(self.model.output_names))
-        mean, std = np.empty(shape), np.empty(shape)
-        for g, samples in enumerate(joined(model, outputs, self.samples)):
-            which = list(model.groups[g])
-            values, noise_sd = calibrated(model, g, mixed(model, g, samples, still))
-            mean[:, which] = values.mean(0)
-            std[:, which] = np.sqrt(values.var(0) + np.mean(noise_sd**2, axis=0))
-        return Estimate(model.output_mean + model.output_sd * mean, model.output_sd * std)
+    def _noise_variance(self, drive: np.ndarray) -> np.ndarray:
+        """R of every model and output, (N, D_g), scaled."""
+        trained = self.model.arrays.noise_sd**2
+        if self.model.noise is None:
+            return trained
+        now = self._now(drive)
+        return np.maximum(trained, self._by_model(now.std[0] ** 2 - now.samples.var(axis=0)[0]))
 
 
 def correct(states: np.ndarray, output: int, measured: np.ndarray, variance: np.ndarray) -> np.ndarray:

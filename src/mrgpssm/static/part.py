@@ -44,13 +44,13 @@ class Blend:
         """1 - Σ_k s_k, (D_y,): what is left to the components."""
         return 1 - sum((part.shares for part in self.parts.values()), np.zeros(self.outputs))
 
-    def courses(self, drive: np.ndarray, before: np.ndarray | None = None) -> list[np.ndarray]:
-        """What every part adds over a run, (T, D_y)."""
-        return [part.course(drive, before) for part in self.parts.values()]
+    def added(self, before: np.ndarray) -> list[np.ndarray]:
+        """s_k m_k of every part, (T, D_y), given the drive (T, D_u) of the step that led to each row."""
+        return [part.shares * part(before) for part in self.parts.values()]
 
     def course(self, drive: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
-        """The sum of these, (T, D_y)."""
-        return sum(self.courses(drive, before), np.zeros((len(drive), self.outputs)))
+        """The sum of these over a run, (T, D_y), after the drive `before` its first row."""
+        return sum(self.added(row_before(drive, before)), np.zeros((len(drive), self.outputs)))
 
 
 def row_before(drive: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:

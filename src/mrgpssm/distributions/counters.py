@@ -6,7 +6,7 @@ and by `MRGPSSM.simulate`, whatever the order in which it is asked for.
 
 import numpy as np
 
-from mrgpssm.runtime.quantile import normal_quantile
+from mrgpssm.distributions.normal import normal_quantile
 
 Words = tuple[np.ndarray, np.ndarray]
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -45,6 +45,14 @@ def normal(key: Words, shape: tuple[int, ...], precision: str) -> np.ndarray:
     keys = np.shape(key[0])
     bits = threefry((key[0][..., None], key[1][..., None]), (np.zeros_like(count), count))
     return normal_quantile(_uniform(bits, precision)).reshape(*keys, *shape)
+
+
+def uniform_pair(key: Words, count: int) -> Words:
+    """Two uniform numbers on (0, 1) for every key and counter 0, ..., count - 1, from 32 bits each."""
+    counter = _words(np.arange(count))
+    bits = threefry((key[0][..., None], key[1][..., None]), (np.zeros_like(counter), counter))
+    first, second = ((word + 0.5) / 2.0**32 for word in bits)
+    return first, second
 
 
 def _uniform(bits: Words, precision: str) -> np.ndarray:
