@@ -19,6 +19,7 @@ BUGS = (
     "u off by one",
     "resolution off by one",
     "residual that includes its own component",
+    "columns by position instead of by name",
 )
 
 
@@ -45,6 +46,7 @@ WINDOWS = ("test_training.py::test_windows_compare_each_state_with_the_output_on
 NOISE = ("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions",)
 KEYS = ("test_walks.py::test_every_step_has_a_key_of_its_own_and_the_residual_of_the_others",)
 RANK = ("test_training.py::test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series",)
+NAMES = ("test_names.py::test_simulate_finds_columns_by_name_and_array_columns_by_position",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
 
 MUTANTS = (
@@ -131,4 +133,9 @@ MUTANTS = (
            ("test_training.py::test_a_residual_never_includes_its_own_component",)),
     Mutant(11, "training/backfit.py", "partial_output(here.state.caches, team),\n",
            "partial_output(here.state.caches, team) + here.state.caches[team[0]].outputs,\n", KEYS, False),
+    Mutant(12, "data/columns.py", "return table.frame.iloc[:, place]", "return table.frame.iloc[:, 0]", NAMES, False),
+    Mutant(12, "data/collect.py", "inputs = frame if input_names else", "inputs = frame.to_numpy()[:, :2] if input_names else",
+           NAMES, False),
+    Mutant(12, "data/collect.py", "columns[kind] = [have.index(name) for name in names]",
+           "columns[kind] = list(range(len(names)))", NAMES, False),
 )  # fmt: skip

@@ -15,12 +15,14 @@ import pandas as pd
 from mrgpssm.automatic import choose
 from mrgpssm.choosing import best_restarts, fold_members
 from mrgpssm.data import (
+    Data,
+    Inputs,
     Scaling,
     Sequence,
+    as_inputs,
     as_list,
     check_alike,
     check_lengths,
-    match,
     trained_on,
     unseen,
 )
@@ -215,14 +217,20 @@ class MRGPSSM:
 
     def fit(
         self,
-        sequences: Sequence | Iterable[Sequence],
-        validation: Sequence | Iterable[Sequence] | None = None,
+        sequences: Data,
+        validation: Data | None = None,
         progress: bool = True,
         run_dir: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
         callbacks: SequenceOf[Callable[[Progress], None]] = (),
+        *,
+        inputs: SequenceOf[str] = (),
+        outputs: SequenceOf[str] = (),
+        dt: float | None = None,
     ) -> "MRGPSSM":
-        """Learn from one or many sequences; `validation` calibrates the bands and is scored.
+        """Learn from one or many recordings; `validation` calibrates the bands and is scored.
+
+            model.fit(table, inputs=["speed", "load"], outputs=["NOx"])
 
         Scores before and after calibration are kept in `uncalibrated_scores_` and `validation_scores_`.
 
@@ -231,13 +239,17 @@ class MRGPSSM:
         chunk of steps (`mrgpssm.interop.callbacks` has some).
 
         Args:
-            sequences: Recordings with the same columns and the same dt.
-            validation: Other recordings: the bands, the shares of static parts and, with `early_stopping`, the best
-                cycle are learned on them, and nothing else.
+            sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and
+                `outputs`. An index of dates or durations is the time of a table.
+            validation: Other recordings, whose columns are found by name: the bands, the shares of static parts and,
+                with `early_stopping`, the best cycle are learned on them, and nothing else.
             progress: Show a bar, or a line now and then where there is no terminal.
             run_dir: A folder for this run alone.
             checkpoint_seconds: Seconds between checkpoints.
             callbacks: Functions of the progress.
+            inputs: Names of the input columns of tables.
+            outputs: Names of the output columns of tables.
+            dt: Seconds between the rows of tables; left out, the median step of their times, else 1 s.
 
         Returns:
             The model itself.
@@ -248,10 +260,11 @@ class MRGPSSM:
             FitError: No member could go on; the message names component, cycle and step.
             Interrupted: Ctrl-C, after a checkpoint, where there is a `run_dir`.
         """
-        options, training, scaling = self.check(sequences, validation is not None)
+        given = as_list(sequences, inputs, outputs, dt)
+        options, training, scaling = self.check(given, validation is not None)
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
-        held_out = None if validation is None else [match(s, *names) for s in as_list(validation)]
+        held_out = None if validation is None else as_list(validation, *names)
         check_calibration(options, held_out is not None)
         announce(self.chosen_ if progress else ())
         with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
@@ -275,7 +288,7 @@ class MRGPSSM:
 
     def simulate(
         self,
-        inputs: np.ndarray | Sequence,
+        inputs: Inputs,
         warmup: tuple[np.ndarray, np.ndarray] | None = None,
         samples: int = 100,
         seed: int = 0,
@@ -288,7 +301,8 @@ class MRGPSSM:
         The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at.
 
         Args:
-            inputs: Inputs in the order of training, or a sequence, whose columns are found by name.
+            inputs: A table, Series or sequence, whose columns are found by name, or an array with the columns of
+                training in their order; of one dimension it is one column.
             warmup: Inputs (T, D_u) and outputs (T, D_y) of the stretch just before; missing outputs are NaN.
             samples: Trajectories; their spread makes the bands.
             seed: Seed of the trajectories; the same seed gives the same run.
@@ -307,7 +321,7 @@ class MRGPSSM:
         model = self.fitted_
         return forecast(
             model,
-            _inputs(inputs, model),
+            as_inputs(inputs, model.input_names, model.output_names, model.dt),
             None if warmup is None else _warmup(warmup, model),
             samples=samples,
             seed=seed,
@@ -316,23 +330,24 @@ class MRGPSSM:
             keep_samples=keep_samples,
         )
 
-    def simulate_mean(self, inputs: np.ndarray | Sequence) -> np.ndarray:
+    def simulate_mean(self, inputs: Inputs) -> np.ndarray:
         """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble; what is exported."""
         check_simulation(hasattr(self, "fitted_"), 2, 1, ())
-        return mean_run(self.fitted_, _inputs(inputs, self.fitted_))
+        model = self.fitted_
+        return mean_run(model, as_inputs(inputs, model.input_names, model.output_names, model.dt))
 
     def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
         """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
         check_simulation(hasattr(self, "fitted_"), samples, 1, ())
         return parse(model_bytes(self.fitted_), "the fitted model").stepper(samples, seed)
 
-    def score(self, sequences: Sequence | Iterable[Sequence], samples: int = 100, seed: int = 0) -> pd.DataFrame:
+    def score(self, sequences: Data, samples: int = 100, seed: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.
 
         `nll` is of the sample mixture and `nll_gaussian` of N(mean, std²), both per step; coverages are shares.
 
         Args:
-            sequences: Recordings with the columns of training; missing outputs count nowhere.
+            sequences: Sequences or tables; columns are found by name, and missing outputs count nowhere.
             samples: Trajectories of each free run.
             seed: Seed of the trajectories.
 
@@ -346,7 +361,7 @@ class MRGPSSM:
         """
         check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS, seed)
         model = self.fitted_
-        matched = [match(s, model.input_names, model.output_names, model.dt) for s in as_list(sequences)]
+        matched = as_list(sequences, model.input_names, model.output_names, model.dt)
         return scores(model, matched, samples, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -444,22 +459,6 @@ def _folds(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> lis
         Judge(replace(model, ensemble=(members,)), trained_on(training, folds, k), unseen(training, folds, k))
         for k, members in fold_members(model.options, fleet, len(model.groups))
     ]
-
-
-def _inputs(inputs: np.ndarray | Sequence, model: FittedModel) -> Sequence:
-    """A sequence to simulate over; bare arrays are taken to have the training columns and dt."""
-    names = (model.input_names, model.output_names)
-    if isinstance(inputs, Sequence):
-        return match(inputs, *names, model.dt)
-    array = np.asarray(inputs, dtype=float)
-    blank = np.full((len(array), len(model.output_names)), np.nan) if array.ndim else array
-    sequence = Sequence(array, blank, model.dt, None, (), model.output_names, {}, "inputs")
-    if sequence.inputs.shape[1] != len(model.input_names):
-        raise DataError(
-            f"inputs have {sequence.inputs.shape[1]} columns; the model was trained on {len(model.input_names)}: "
-            f"{', '.join(model.input_names)}."
-        )
-    return Sequence(array, blank, model.dt, None, *names, {}, "inputs")
 
 
 def _warmup(warmup, model: FittedModel) -> Sequence:

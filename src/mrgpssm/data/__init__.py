@@ -1,6 +1,6 @@
 """Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
 
-from mrgpssm.data.collect import as_list, check_alike, check_lengths, match
+from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
 from mrgpssm.data.drive import Drive, joined
 from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
@@ -9,10 +9,13 @@ from mrgpssm.data.series import Series, flatten
 from mrgpssm.data.windows import draw_windows, window_counts
 
 __all__ = [
+    "Data",
     "Drive",
+    "Inputs",
     "Scaling",
     "Sequence",
     "Series",
+    "as_inputs",
     "as_list",
     "check_alike",
     "check_lengths",
