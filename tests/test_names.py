@@ -1,5 +1,7 @@
 """Whatever has names is matched by name, and an index of times is the time: tables, Series and arrays as users have them."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from mrgpssm import MRGPSSM, DataError, Sequence
 from mrgpssm.data import as_inputs
 
 pytestmark = pytest.mark.once
-SMALL = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2}
+SMALL: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2}
 
 
 def table(seed: int = 0, rows: int = 160) -> pd.DataFrame:
@@ -110,6 +112,7 @@ def test_uneven_times_of_an_index_are_kept():
     made = Sequence(frame[["speed"]], frame[["NOx"]])  # pyright: ignore[reportArgumentType]
     assert made.dt == pytest.approx(0.1)
     np.testing.assert_allclose(made.clock()[[79, 80]], [79, 120])
+    assert made.time is not None
     np.testing.assert_allclose(made.time, seconds)
     other = frame.set_axis(frame.index[::-1])
     with pytest.raises(DataError, match="the time index goes back in row 1"):
@@ -122,7 +125,7 @@ def test_uneven_times_of_an_index_are_kept():
 
 def test_fit_takes_tables_and_remembers_the_names():
     """The model is the one that sequences give, and validation is matched by name."""
-    columns = {"inputs": ["speed", "load"], "outputs": ["NOx", "Temp"]}
+    columns: dict[str, Any] = {"inputs": ["speed", "load"], "outputs": ["NOx", "Temp"]}
     frames = [dated(table(0)), dated(table(1))[["Temp", "load", "NOx", "speed"]]]
     validation = table(2)[["NOx", "speed", "Temp", "load"]]
     right = MRGPSSM((1,), **SMALL).fit([recording(0), recording(1)], recording(2), progress=False)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.cli.show import print_json, print_rows, print_scores, scores_json
+from mrgpssm.cli.show import print_json, print_rows, print_scores, say, scores_json
 from mrgpssm.config import RunConfig, make_config, read_config, resolved
 from mrgpssm.errors import ConfigError
 
@@ -151,8 +151,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         what = "validation files" if validation else "files that each fold left out"
         print_scores(f"Free run over the {what}", model.validation_scores_)
         if options.calibrate:
-            typer.echo(_calibrated(model))
-    typer.echo(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
+            say(_calibrated(model))
+    say(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
 
 
 def _calibrated(model) -> str:

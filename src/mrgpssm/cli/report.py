@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.cli.show import print_json
+from mrgpssm.cli.show import print_json, say
 from mrgpssm.errors import ConfigError
 
 
@@ -46,8 +46,8 @@ def report(
         print_json({"report": str(out), "outputs": judged})
     else:
         for name, verdict in verdicts(evidence).items():
-            typer.echo(f"{name}: {verdict.grade}. {verdict.reason}")
-        typer.echo(f"Wrote {out}.")
+            say(f"{name}: {verdict.grade}. {verdict.reason}")
+        say(f"Wrote {out}.")
     if show:
         open_page(out)
 

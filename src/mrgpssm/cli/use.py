@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
-from mrgpssm.cli.show import print_json, print_scores, scores_json
+from mrgpssm.cli.show import print_json, print_scores, say, scores_json
 from mrgpssm.errors import ConfigError, DataError
 
 _ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
@@ -50,7 +50,7 @@ def simulate(
     if as_json:
         print_json({"out": str(out), "rows": len(whole), "sequences": len(tables), "columns": list(whole.columns)})
     else:
-        typer.echo(f"Wrote {len(whole):,} rows of {len(tables)} sequences to {out}.")
+        say(f"Wrote {len(whole):,} rows of {len(tables)} sequences to {out}.")
 
 
 def evaluate(
@@ -138,10 +138,11 @@ def _need_pyarrow() -> None:
 def _write(table, path: Path) -> None:
     import io
 
+    from mrgpssm.data.writers import csv_bytes
     from mrgpssm.storage import write_atomic
 
     if path.suffix == ".csv":
-        write_atomic(path, table.to_csv(index=False, float_format="%.9g").encode())
+        write_atomic(path, csv_bytes(table, "%.9g"))
         return
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)

@@ -136,7 +136,7 @@ def _labels(table: Table) -> list[str]:
 def _label(table: Table, name: str) -> str | None:
     """What the table calls a column: its name, or the name as `csv_name` writes it to files."""
     labels = _labels(table)
-    return next((label for label in (name, " ".join(csv_name(name).split())) if label in labels), None)
+    return next((label for label in (name, csv_name(name)) if label in labels), None)
 
 
 def _number(value: object, table: Table) -> float | None:
