@@ -18,6 +18,7 @@ from mrgpssm.data import (
     Data,
     Inputs,
     Scaling,
+    Seen,
     Sequence,
     as_inputs,
     as_list,
@@ -26,6 +27,7 @@ from mrgpssm.data import (
     trained_on,
     unseen,
 )
+from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.mean_run import mean_run
@@ -36,7 +38,7 @@ from mrgpssm.options import LISTS, Options, check_calibration, check_options, ch
 from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import forecast, scores
-from mrgpssm.progress import announce, reporter, told
+from mrgpssm.progress import announce, reporter, told, warn_of
 from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
 from mrgpssm.runtime import Stepper, parse
 from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
@@ -58,7 +60,8 @@ class MRGPSSM:
     `resolutions=(30, 5, 1), preset="paper", window_start="initial", order="given", anneal=1.0`.
 
     Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, `chosen_`,
-    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`.
+    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`. What
+    is doubtful about data is a `DataWarning`, and `doubts_` keeps those of `fit`.
 
         model = MRGPSSM().fit(train, run_dir="run")
         run = model.simulate(inputs)
@@ -211,6 +214,7 @@ class MRGPSSM:
             `rows`, `members`, `steps`, `step_seconds`, `sweep_seconds`, `seconds` in all, and `megabytes`.
         """
         options, training, scaling = self.check(sequences, validated)
+        warn_of(doubt_training(training, [], _asked(options)))
         with floating_point(options.precision):
             plan, ssm = make_plan(options, training, scaling)
             return estimate(plan, begin(plan, ssm))
@@ -266,6 +270,8 @@ class MRGPSSM:
         names = (first.input_names, first.output_names, first.dt)
         held_out = None if validation is None else as_list(validation, *names)
         check_calibration(options, held_out is not None)
+        doubts = doubt_training(training, held_out or [], _asked(options))
+        warn_of(doubts)
         announce(self.chosen_ if progress else ())
         with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
             report = told(shown, *callbacks)
@@ -275,7 +281,7 @@ class MRGPSSM:
             else:
                 run = RunDirectory(Path(run_dir), checkpoint_seconds)
                 fleet = _fit_in(run, options, plan, ssm, first, report)
-        model = best_restarts(options, fleet, scaling, first)
+        model = replace(best_restarts(options, fleet, scaling, first), seen=Seen.of(training, doubts))
         judges = [Judge(model, training, held_out)] if held_out else _folds(model, fleet, training)
         if options.folds and not judges:
             warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
@@ -319,9 +325,11 @@ class MRGPSSM:
         """
         check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles, seed)
         model = self.fitted_
+        sequence = as_inputs(inputs, model.input_names, model.output_names, model.dt)
+        warn_of(doubt_inputs(model.seen, [sequence]))
         return forecast(
             model,
-            as_inputs(inputs, model.input_names, model.output_names, model.dt),
+            sequence,
             None if warmup is None else _warmup(warmup, model),
             samples=samples,
             seed=seed,
@@ -334,7 +342,9 @@ class MRGPSSM:
         """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble; what is exported."""
         check_simulation(hasattr(self, "fitted_"), 2, 1, ())
         model = self.fitted_
-        return mean_run(model, as_inputs(inputs, model.input_names, model.output_names, model.dt))
+        sequence = as_inputs(inputs, model.input_names, model.output_names, model.dt)
+        warn_of(doubt_inputs(model.seen, [sequence]))
+        return mean_run(model, sequence)
 
     def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
         """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
@@ -362,6 +372,7 @@ class MRGPSSM:
         check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS, seed)
         model = self.fitted_
         matched = as_list(sequences, model.input_names, model.output_names, model.dt)
+        warn_of([*doubt_scores(model.seen, matched), *doubt_inputs(model.seen, matched)])
         return scores(model, matched, samples, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -381,6 +392,11 @@ class MRGPSSM:
     def models_(self) -> list[tuple[np.ndarray, SSM[Component]]]:
         """Output columns and learned model, the best restart of every output."""
         return [(np.array(g), ssm) for g, ssm in zip(self.fitted_.groups, self.fitted_.models, strict=True)]
+
+    @property
+    def doubts_(self) -> tuple[str, ...]:
+        """What `fit` warned of: reasons not to trust the training data."""
+        return () if self.fitted_.seen is None else self.fitted_.seen.doubts
 
     @property
     def bounds_(self) -> np.ndarray:
@@ -431,6 +447,11 @@ def _fit_in(run: RunDirectory, options: Options, plan: Plan, ssm: SSM[Component]
     mark = fingerprint(plan, settings)
     with run.claim(mark, identity), session(run, begin(plan, ssm), report) as (start, note, keep):
         return fit_fleet(plan, start, note, keep)
+
+
+def _asked(options: Options) -> Asked:
+    """What the options ask of the amount of data."""
+    return Asked(max(options.resolutions) * (options.buffer + options.window), options.inducing, options.folds)
 
 
 def _check_data(options: Options, training: list[Sequence]) -> None:

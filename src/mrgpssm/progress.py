@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 
@@ -9,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mrgpssm.errors import DataWarning
 from mrgpssm.training import Progress as Report
 from mrgpssm.words import printable
 
@@ -41,6 +43,12 @@ def announce(reasons: Iterable[str]) -> None:
     """What was chosen from the data, a line each."""
     for reason in reasons:
         print(printable(f"chosen: {reason}"), file=sys.stderr, flush=True)
+
+
+def warn_of(doubts: Iterable[str]) -> None:
+    """A warning for each doubt about data, at the line that called the method of the model."""
+    for doubt in doubts:
+        warnings.warn(doubt, DataWarning, stacklevel=3)
 
 
 def _silent(report: Report) -> None:

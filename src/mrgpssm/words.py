@@ -18,6 +18,6 @@ def drawable(text: str) -> str:
 
 
 def csv_name(name: str) -> str:
-    """A name as it stands in CSV files: on one line, with an apostrophe first where a spreadsheet would see a formula."""
+    """A name as it stands in CSV files: one line, after an apostrophe where a spreadsheet would see a formula."""
     line = " ".join(name.split())
     return f"'{line}" if line.startswith(_FORMULA) else line

@@ -1,12 +1,15 @@
 """How commands print: tables for people, JSON for machines."""
 
 import json
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
 import typer
 
+from mrgpssm.errors import DataWarning
 from mrgpssm.words import printable
 
 _PERCENT = ("coverage_50", "coverage_90", "coverage_95")
@@ -25,6 +28,25 @@ _TITLES = {
 def say(text: object, err: bool = False) -> None:
     """One line for people, whatever the names in it hold; `err` is standard error."""
     typer.echo(printable(text), err=err)
+
+
+@contextmanager
+def warned() -> Iterator[list[str]]:
+    """Doubts about data that turn up meanwhile: a line each on standard error at once, and a list of them."""
+    found: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        usual = warnings.showwarning
+
+        def show(message, category, *where, **more) -> None:
+            if not issubclass(category, DataWarning):
+                usual(message, category, *where, **more)
+            elif str(message) not in found:
+                found.append(str(message))
+                say(f"warning: {message}", err=True)
+
+        warnings.showwarning = show
+        yield found
 
 
 def print_json(content: dict[str, Any]) -> None:

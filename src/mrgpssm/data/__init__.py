@@ -4,6 +4,7 @@ from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, 
 from mrgpssm.data.drive import Drive, joined
 from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
+from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.data.series import Series, flatten
 from mrgpssm.data.windows import draw_windows, window_counts
@@ -13,6 +14,7 @@ __all__ = [
     "Drive",
     "Inputs",
     "Scaling",
+    "Seen",
     "Sequence",
     "Series",
     "as_inputs",
