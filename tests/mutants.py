@@ -20,6 +20,7 @@ BUGS = (
     "resolution off by one",
     "residual that includes its own component",
     "steps that count rows instead of time",
+    "columns by position instead of by name",
 )
 
 
@@ -51,6 +52,7 @@ LENGTHS = ("test_gaps.py::test_steps_of_any_length_are_the_same_everywhere",)
 TIMED = ("test_gaps.py::test_a_component_takes_the_steps_that_time_asks_for",)
 IN_C = ("test_gaps.py::test_the_c_file_advances_over_any_time",)
 WARM_CLOCK = ("test_gaps.py::test_a_warm_up_takes_steps_of_their_true_length",)
+NAMES = ("test_names.py::test_simulate_finds_columns_by_name_and_array_columns_by_position",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
 
 MUTANTS = (
@@ -158,4 +160,9 @@ MUTANTS = (
            ("test_filters.py::test_averages_are_their_closed_form",), False),
     Mutant(12, "export/mean_model.c.in", "x[d] + samples * h[c] * drift", "x[d] + h[c] * drift", IN_C, False),
     Mutant(12, "export/mean_model.c.in", "fmax(ceil(elapsed - $jitter), 1.0)", "1.0", IN_C, False),
+    Mutant(13, "data/columns.py", "return table.frame.iloc[:, place]", "return table.frame.iloc[:, 0]", NAMES, False),
+    Mutant(13, "data/collect.py", "inputs = frame if input_names else", "inputs = frame.to_numpy()[:, :2] if input_names else",
+           NAMES, False),
+    Mutant(13, "data/collect.py", "columns[kind] = [have.index(name) for name in names]",
+           "columns[kind] = list(range(len(names)))", NAMES, False),
 )  # fmt: skip

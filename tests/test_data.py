@@ -118,7 +118,7 @@ def test_synthetic_components_have_the_time_constants_they_claim():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Sequence(np.zeros(5), np.zeros((5, 1))), r"shape \(T, D\); got \(5,\); reshape"),
+        (lambda: Sequence(np.zeros(()), np.zeros((5, 1))), r"shape \(T, D\); got \(\)"),
         (lambda: Sequence(np.zeros((5, 1)), np.zeros((4, 1))), "5 rows and outputs 4"),
         (lambda: Sequence(np.zeros((5, 1)), np.zeros((5, 1, 1))), "give rows of times"),
         (lambda: Sequence(np.zeros((1, 1)), np.zeros((1, 1))), "at least 2 rows"),
@@ -128,7 +128,7 @@ def test_synthetic_components_have_the_time_constants_they_claim():
         (lambda: Sequence(np.zeros((2, 1)), np.array([[0.0], [np.inf]])), "'y1' is infinite in row 1"),
         (lambda: Sequence(np.zeros((2, 1)), np.zeros((2, 1)), dt=0.0), "dt must be a positive"),
         (lambda: Sequence(np.zeros((2, 1)), np.zeros((2, 1)), dt=np.nan), "dt must be a positive"),
-        (lambda: Sequence(np.zeros((2, 2)), np.zeros((2, 1)), input_names=("a",)), "1 names for 2 inputs"),
+        (lambda: Sequence(np.zeros((2, 2)), np.zeros((2, 1)), input_names=("a",)), "2 columns were given for 1 inputs: a"),
         (lambda: Sequence(np.zeros((2, 2)), np.zeros((2, 1)), input_names=("a", "a")), "repeat"),
         (lambda: Sequence(np.zeros((2, 1)), np.zeros((2, 1)), time=np.array([1.0, 1.0])), "must increase; it does not at row 1"),
         (lambda: Sequence(np.zeros((2, 1)), np.zeros((2, 1)), time=np.zeros(3)), "one value per row"),

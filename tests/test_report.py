@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from configurations import FAMILIES, as_oracle, random_component
 from exhibits import call, evidence, small_run
-from rich.console import Console
 
 from mrgpssm import metrics
 from mrgpssm.cli import main
@@ -118,7 +117,12 @@ def test_scores_are_those_of_the_metrics():
         assert row["fit_percent"] == pytest.approx(metrics.fit_percent(measured, mean)[k])
         assert row["coverage_90"] == pytest.approx(0.9, abs=0.03)
     assert {v.grade for v in verdicts(made).values()} == {"good"}
-    assert {v.grade for v in verdicts(without(made, seen_in_training=True)).values()} == {"doubtful"}
+    assert {
+        v.grade
+        for v in verdicts(
+            without(made, recordings=tuple(dataclasses.replace(r, seen=True) for r in made.recordings))
+        ).values()
+    } == {"doubtful"}
 
 
 def test_an_error_that_follows_an_input_is_found_out():
@@ -286,11 +290,11 @@ def test_the_demo_says_where_its_report_is_and_opens_it_on_a_terminal_only(monke
     monkeypatch.setattr("mrgpssm.report.demo.demo_evidence", lambda result, command: None)
     monkeypatch.setattr("mrgpssm.report.html.write_html", lambda evidence, path: None)
     monkeypatch.setattr("mrgpssm.cli.report.open_page", opened.append)
-    demo_report(None, tmp_path / "report.html", "mrgpssm demo", Console())
+    demo_report(None, tmp_path / "report.html", "mrgpssm demo")
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'report.html'}\n")
     assert not opened
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    demo_report(None, tmp_path / "report.html", "mrgpssm demo", Console())
+    demo_report(None, tmp_path / "report.html", "mrgpssm demo")
     assert opened == [tmp_path / "report.html"]
 
 

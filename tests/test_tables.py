@@ -350,7 +350,7 @@ BAD_FILES = [
     ("run.csv", "t,u,y\n-,1,2\n-,3,4\n", TUY, {}, ["time column 't' is missing or infinite in row 0 (line 2)"]),
     ("run.csv", "t,u,y\n0,1,2\n1,3,4\n2.3,5,6\n3.3,7,8\n", TUY, {}, ["steps by 1.3 s to row 2 (line 4)", "gaps='irregular'", "resample"]),
     ("run.csv", "t,u,y\n0,1,2\n1,3,4\n2,5,6\n9,7,8\n", TUY, {"gaps": "refuse"}, ["steps by 7 s to row 3 (line 5)", "gap", "gaps='split'"]),
-    ("run.csv", "t,u,y\n0,1,2\n1,3,4\n2,5,6\n", Columns(("u",), ("y",), "t", 0.1), {}, ["dt = 0.1 s", "median step", "is 1 s"]),
+    ("run.csv", "t,u,y\n0,1,2\n1,3,4\n2,5,6\n", Columns(("u",), ("y",), "t", 0.1), {}, ["dt = 0.1 s", "median step of 1 s"]),
     ("run.csv", "t,u,y\n0,1,2\n1,3,4\n3,5,6\n", Columns(("u",), ("y",), "t", 9.0), {"gaps": "irregular"}, ["dt = 9 s"]),
     ("run.xlsx", b"PK", UY, {}, ["files ending in .xlsx", ".csv", ".parquet", ".mat"]),
     ("run", GOOD, UY, {}, ["without an ending", ".csv"]),
@@ -464,7 +464,7 @@ def test_the_median_is_one_of_the_steps():
     assert (made.dt, len(made), made.name) == (1.0, 2, "table, part 1")
     columns = Columns(("u",), ("y",), time="t", dt=1.0)
     refused(lambda: read_sequences(timed([0, 1, 2, 3.9, 9]), columns, gaps="refuse"), ["1.9 s to row 3", "gap"])
-    refused(lambda: read_sequences(timed([0, 5, 10]), columns), ["dt = 1 s was given", "median step", "5 s"])
+    refused(lambda: read_sequences(timed([0, 5, 10]), columns), ["dt = 1 s was given", "median step of 5 s"])
 
 
 def test_empty_folders_and_folders_with_nothing_to_read(tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mrgpssm.data import Sequence
     from mrgpssm.data.tables import Columns, read_sequences
-    from mrgpssm.errors import ConfigError, DataError, FitError, ModelFileError, StorageError
+    from mrgpssm.errors import ConfigError, DataError, DataWarning, FitError, ModelFileError, StorageError
     from mrgpssm.estimator import MRGPSSM, load
     from mrgpssm.forecast import Forecast
 
@@ -22,6 +22,7 @@ __all__ = [
     "Columns",
     "ConfigError",
     "DataError",
+    "DataWarning",
     "FitError",
     "Forecast",
     "ModelFileError",
@@ -39,6 +40,7 @@ _HOMES = {
     "Forecast": "mrgpssm.forecast",
     "ConfigError": "mrgpssm.errors",
     "DataError": "mrgpssm.errors",
+    "DataWarning": "mrgpssm.errors",
     "FitError": "mrgpssm.errors",
     "ModelFileError": "mrgpssm.errors",
     "StorageError": "mrgpssm.errors",

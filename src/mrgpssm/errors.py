@@ -5,6 +5,10 @@ class DataError(ValueError):
     """The data cannot be used as given."""
 
 
+class DataWarning(UserWarning):
+    """The data can be used, but something about them is doubtful."""
+
+
 class ConfigError(ValueError):
     """An argument has a value that makes no sense."""
 

@@ -15,8 +15,12 @@ import pandas as pd
 from mrgpssm.automatic import choose
 from mrgpssm.choosing import best_restarts, fold_members
 from mrgpssm.data import (
+    Data,
+    Inputs,
     Scaling,
+    Seen,
     Sequence,
+    as_inputs,
     as_list,
     check_alike,
     check_lengths,
@@ -25,6 +29,7 @@ from mrgpssm.data import (
     trained_on,
     unseen,
 )
+from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
 from mrgpssm.mean_run import mean_run
@@ -35,7 +40,7 @@ from mrgpssm.options import LISTS, Options, check_calibration, check_options, ch
 from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import forecast, scores
-from mrgpssm.progress import announce, reporter, told
+from mrgpssm.progress import announce, reporter, told, warn_of
 from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
 from mrgpssm.runtime import Stepper, parse
 from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
@@ -57,7 +62,8 @@ class MRGPSSM:
     `resolutions=(30, 5, 1), preset="paper", window_start="initial", order="given", anneal=1.0`.
 
     Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, `chosen_`,
-    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`.
+    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`. What
+    is doubtful about data is a `DataWarning`, and `doubts_` keeps those of `fit`.
 
         model = MRGPSSM().fit(train, run_dir="run")
         run = model.simulate(inputs)
@@ -210,20 +216,27 @@ class MRGPSSM:
             `rows`, `members`, `steps`, `step_seconds`, `sweep_seconds`, `seconds` in all, and `megabytes`.
         """
         options, training, scaling = self.check(sequences, validated)
+        warn_of(doubt_training(training, [], _asked(options)))
         with floating_point(options.precision):
             plan, ssm = make_plan(options, training, scaling)
             return estimate(plan, begin(plan, ssm))
 
     def fit(
         self,
-        sequences: Sequence | Iterable[Sequence],
-        validation: Sequence | Iterable[Sequence] | None = None,
+        sequences: Data,
+        validation: Data | None = None,
         progress: bool = True,
         run_dir: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
         callbacks: SequenceOf[Callable[[Progress], None]] = (),
+        *,
+        inputs: SequenceOf[str] = (),
+        outputs: SequenceOf[str] = (),
+        dt: float | None = None,
     ) -> "MRGPSSM":
-        """Learn from one or many sequences; `validation` calibrates the bands and is scored.
+        """Learn from one or many recordings; `validation` calibrates the bands and is scored.
+
+            model.fit(table, inputs=["speed", "load"], outputs=["NOx"])
 
         Scores before and after calibration are kept in `uncalibrated_scores_` and `validation_scores_`.
 
@@ -232,13 +245,17 @@ class MRGPSSM:
         chunk of steps (`mrgpssm.interop.callbacks` has some).
 
         Args:
-            sequences: Recordings with the same columns and the same dt.
-            validation: Other recordings: the bands, the shares of static parts and, with `early_stopping`, the best
-                cycle are learned on them, and nothing else.
+            sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and
+                `outputs`. An index of dates or durations is the time of a table.
+            validation: Other recordings, whose columns are found by name: the bands, the shares of static parts and,
+                with `early_stopping`, the best cycle are learned on them, and nothing else.
             progress: Show a bar, or a line now and then where there is no terminal.
             run_dir: A folder for this run alone.
             checkpoint_seconds: Seconds between checkpoints.
             callbacks: Functions of the progress.
+            inputs: Names of the input columns of tables.
+            outputs: Names of the output columns of tables.
+            dt: Seconds between the rows of tables; left out, the median step of their times, else 1 s.
 
         Returns:
             The model itself.
@@ -249,11 +266,14 @@ class MRGPSSM:
             FitError: No member could go on; the message names component, cycle and step.
             Interrupted: Ctrl-C, after a checkpoint, where there is a `run_dir`.
         """
-        options, training, scaling = self.check(sequences, validation is not None)
+        given = as_list(sequences, inputs, outputs, dt)
+        options, training, scaling = self.check(given, validation is not None)
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
-        held_out = None if validation is None else [match(s, *names) for s in as_list(validation)]
+        held_out = None if validation is None else as_list(validation, *names)
         check_calibration(options, held_out is not None)
+        doubts = doubt_training(training, held_out or [], _asked(options))
+        warn_of(doubts)
         announce(self.chosen_ if progress else ())
         with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
             report = told(shown, *callbacks)
@@ -263,7 +283,7 @@ class MRGPSSM:
             else:
                 run = RunDirectory(Path(run_dir), checkpoint_seconds)
                 fleet = _fit_in(run, options, plan, ssm, first, report)
-        model = best_restarts(options, fleet, scaling, first)
+        model = replace(best_restarts(options, fleet, scaling, first), seen=Seen.of(training, doubts))
         judges = [Judge(model, training, held_out)] if held_out else _folds(model, fleet, training)
         if options.folds and not judges:
             warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
@@ -276,7 +296,7 @@ class MRGPSSM:
 
     def simulate(
         self,
-        inputs: np.ndarray | Sequence,
+        inputs: Inputs,
         warmup: Sequence | tuple[np.ndarray, np.ndarray] | None = None,
         samples: int = 100,
         seed: int = 0,
@@ -290,7 +310,8 @@ class MRGPSSM:
         begins one sample after the last row of the warm-up, unless the times of both sequences say more.
 
         Args:
-            inputs: Inputs in the order of training, or a sequence, whose columns are found by name.
+            inputs: A table, Series or sequence, whose columns are found by name, or an array with the columns of
+                training in their order; of one dimension it is one column.
             warmup: The sequence just before, or a pair of its inputs (T, D_u) and outputs (T, D_y); missing outputs are
                 NaN.
             samples: Trajectories; their spread makes the bands.
@@ -308,9 +329,11 @@ class MRGPSSM:
         """
         check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles, seed)
         model = self.fitted_
+        sequence = as_inputs(inputs, model.input_names, model.output_names, model.dt)
+        warn_of(doubt_inputs(model.seen, [sequence]))
         return forecast(
             model,
-            _inputs(inputs, model),
+            sequence,
             None if warmup is None else _warmup(warmup, model),
             samples=samples,
             seed=seed,
@@ -319,23 +342,26 @@ class MRGPSSM:
             keep_samples=keep_samples,
         )
 
-    def simulate_mean(self, inputs: np.ndarray | Sequence) -> np.ndarray:
+    def simulate_mean(self, inputs: Inputs) -> np.ndarray:
         """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble; what is exported."""
         check_simulation(hasattr(self, "fitted_"), 2, 1, ())
-        return mean_run(self.fitted_, _inputs(inputs, self.fitted_))
+        model = self.fitted_
+        sequence = as_inputs(inputs, model.input_names, model.output_names, model.dt)
+        warn_of(doubt_inputs(model.seen, [sequence]))
+        return mean_run(model, sequence)
 
     def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
         """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
         check_simulation(hasattr(self, "fitted_"), samples, 1, ())
         return parse(model_bytes(self.fitted_), "the fitted model").stepper(samples, seed)
 
-    def score(self, sequences: Sequence | Iterable[Sequence], samples: int = 100, seed: int = 0) -> pd.DataFrame:
+    def score(self, sequences: Data, samples: int = 100, seed: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.
 
         `nll` is of the sample mixture and `nll_gaussian` of N(mean, std²), both per step; coverages are shares.
 
         Args:
-            sequences: Recordings with the columns of training; missing outputs count nowhere.
+            sequences: Sequences or tables; columns are found by name, and missing outputs count nowhere.
             samples: Trajectories of each free run.
             seed: Seed of the trajectories.
 
@@ -349,7 +375,8 @@ class MRGPSSM:
         """
         check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS, seed)
         model = self.fitted_
-        matched = [match(s, model.input_names, model.output_names, model.dt) for s in as_list(sequences)]
+        matched = as_list(sequences, model.input_names, model.output_names, model.dt)
+        warn_of([*doubt_scores(model.seen, matched), *doubt_inputs(model.seen, matched)])
         return scores(model, matched, samples, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -369,6 +396,11 @@ class MRGPSSM:
     def models_(self) -> list[tuple[np.ndarray, SSM[Component]]]:
         """Output columns and learned model, the best restart of every output."""
         return [(np.array(g), ssm) for g, ssm in zip(self.fitted_.groups, self.fitted_.models, strict=True)]
+
+    @property
+    def doubts_(self) -> tuple[str, ...]:
+        """What `fit` warned of: reasons not to trust the training data."""
+        return () if self.fitted_.seen is None else self.fitted_.seen.doubts
 
     @property
     def bounds_(self) -> np.ndarray:
@@ -421,6 +453,11 @@ def _fit_in(run: RunDirectory, options: Options, plan: Plan, ssm: SSM[Component]
         return fit_fleet(plan, start, note, keep)
 
 
+def _asked(options: Options) -> Asked:
+    """What the options ask of the amount of data."""
+    return Asked(max(options.resolutions) * (options.buffer + options.window), options.inducing, options.folds)
+
+
 def _check_data(options: Options, training: list[Sequence]) -> None:
     """What the options ask of the data."""
     check_alike(training)
@@ -453,22 +490,6 @@ def _folds(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> lis
         Judge(replace(model, ensemble=(members,)), trained_on(training, folds, k), unseen(training, folds, k))
         for k, members in fold_members(model.options, fleet, len(model.groups))
     ]
-
-
-def _inputs(inputs: np.ndarray | Sequence, model: FittedModel) -> Sequence:
-    """A sequence to simulate over; bare arrays are taken to have the training columns and dt."""
-    names = (model.input_names, model.output_names)
-    if isinstance(inputs, Sequence):
-        return match(inputs, *names, model.dt)
-    array = np.asarray(inputs, dtype=float)
-    blank = np.full((len(array), len(model.output_names)), np.nan) if array.ndim else array
-    sequence = Sequence(array, blank, model.dt, None, (), model.output_names, {}, "inputs")
-    if sequence.inputs.shape[1] != len(model.input_names):
-        raise DataError(
-            f"inputs have {sequence.inputs.shape[1]} columns; the model was trained on {len(model.input_names)}: "
-            f"{', '.join(model.input_names)}."
-        )
-    return Sequence(array, blank, model.dt, None, *names, {}, "inputs")
 
 
 def _warmup(warmup, model: FittedModel) -> Sequence:

@@ -5,7 +5,7 @@ is looked up in fixed tables; nothing is ever imported or executed from it.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.cascade import slower
-from mrgpssm.data import Filled, Scaling, Sequence
+from mrgpssm.data import Filled, Scaling, Seen, Sequence
 from mrgpssm.drive import Memory
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.members import Groups, model_shape, output_groups
@@ -32,6 +32,7 @@ from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_
 FORMAT_VERSION = 5
 _KIND = "mrgpssm-model"
 _KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "ensemble"}
+_MAY_BE = {"seen"}
 # Options that came with a format, and what they mean before it.
 _ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": [], "folds": 0, "noise": "gaussian"}}
 _ADDED |= {4: {"delays": [], "static": 0}}
@@ -46,7 +47,7 @@ class FittedModel:
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
     samples from their mean are multiplied by `calibration`, one factor per output. `static` and `trees` are
     the instantaneous parts. `bounds` and `skipped` are (groups, restarts): the lower bound of every restart, and its
-    skipped steps.
+    skipped steps. `seen` is what is remembered of the training data; older files have nothing of it.
     """
 
     options: Options
@@ -62,6 +63,7 @@ class FittedModel:
     noise: StudentNoise | None = None
     static: StaticPart | None = None
     trees: TreesPart | None = None
+    seen: Seen | None = None
 
     @property
     def blend(self) -> Blend:
@@ -112,6 +114,8 @@ def model_bytes(model: FittedModel) -> bytes:
         "packages": {name: version(name) for name in ("mrgpssm", "jax")},
         "ensemble": len(model.ensemble),
     }
+    if model.seen is not None:
+        content["seen"] = model.seen.to_json()
     tensors = {f"scaling.{name}": np.asarray(getattr(model.scaling, name), float) for name in _SCALING}
     tensors |= {"bounds": np.asarray(model.bounds, float), "skipped": np.asarray(model.skipped, np.int64)}
     tensors |= {"calibration": np.asarray(model.calibration, float)}
@@ -158,6 +162,8 @@ def parse_model(data: bytes, name: str) -> FittedModel:
     model = FittedModel(
         options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise, *parts
     )
+    if "seen" in content:
+        model = replace(model, seen=Seen.from_json(content["seen"], len(inputs), name))
     known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING)}
     known |= {*noise_tensors(noise), *part_tensors(model.blend)}
     extra = sorted(key for key in tensors if key not in known and not key.startswith(("models.", "ensemble.")))
@@ -189,9 +195,9 @@ def _schema(content: dict[str, Any], name: str):
             f"{name}: written in format {number}; this mrgpssm reads up to {FORMAT_VERSION}. Update mrgpssm."
         )
     keys = _KEYS if number > 1 else _KEYS - {"ensemble"}
-    if set(content) != keys:
-        odd = sorted(set(content) ^ keys)[0]
-        raise ModelFileError(f"{name}: the metadata key {odd[:60]!r} is missing or unknown.")
+    odd = sorted((set(content) - _MAY_BE) ^ keys)
+    if odd:
+        raise ModelFileError(f"{name}: the metadata key {odd[0][:60]!r} is missing or unknown.")
     options, later = content["options"], {k: v for n, add in _ADDED.items() if n > number for k, v in add.items()}
     if not isinstance(options, dict) or set(options) != set(Options.__dataclass_fields__) - set(later):
         raise ModelFileError(f"{name}: the options are not those of format {number}.")

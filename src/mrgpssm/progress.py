@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 
@@ -9,7 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mrgpssm.errors import DataWarning
 from mrgpssm.training import Progress as Report
+from mrgpssm.words import printable
 
 _LINE_SECONDS = 10.0
 
@@ -39,7 +42,13 @@ def told(*listeners: Callable[[Report], None]) -> Callable[[Report], None]:
 def announce(reasons: Iterable[str]) -> None:
     """What was chosen from the data, a line each."""
     for reason in reasons:
-        print(f"chosen: {reason}", file=sys.stderr, flush=True)
+        print(printable(f"chosen: {reason}"), file=sys.stderr, flush=True)
+
+
+def warn_of(doubts: Iterable[str]) -> None:
+    """A warning for each doubt about data, at the line that called the method of the model."""
+    for doubt in doubts:
+        warnings.warn(doubt, DataWarning, stacklevel=3)
 
 
 def _silent(report: Report) -> None:
@@ -57,8 +66,15 @@ def describe(report: Report, resolutions: tuple[int, ...]) -> str:
 
 
 def _bar(label: str) -> Progress:
-    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeRemainingColumn())
-    return Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+    columns = (
+        TextColumn(label, markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    return Progress(
+        *columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True), transient=True
+    )
 
 
 def _live(bar: Progress, resolutions: tuple[int, ...]) -> Callable[[Report], None]:
@@ -84,6 +100,6 @@ def _lines(resolutions: tuple[int, ...], label: str) -> Callable[[Report], None]
         line = f"{label}: {100 * report.done / report.total:3.0f}%, {describe(report, resolutions)}"
         if report.done > begun[1]:
             line += f", {(now - begun[0]) * (report.total - report.done) / (report.done - begun[1]):.0f} s left"
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
 
     return show

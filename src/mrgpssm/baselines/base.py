@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.baselines.scoring import Predictive, score_runs
-from mrgpssm.data import Scaling, Sequence, as_list, check_alike, match
+from mrgpssm.data import Data, Inputs, Scaling, Sequence, as_inputs, as_list, check_alike
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.forecast import LEVELS, Forecast
 
@@ -60,7 +60,7 @@ class AbstractBaseline(abc.ABC):
     def fit(
         self,
         sequences: Sequence | Iterable[Sequence],
-        validation: Sequence | Iterable[Sequence] | None = None,
+        validation: Data | None = None,
         progress: bool = True,
     ) -> Self:
         """Learn from one or many sequences; `validation` is only scored, and kept in `validation_scores_`."""
@@ -84,7 +84,7 @@ class AbstractBaseline(abc.ABC):
 
     def simulate(
         self,
-        inputs: np.ndarray | Sequence,
+        inputs: Inputs,
         warmup: tuple[np.ndarray, np.ndarray] | None = None,
         stride: int = 1,
         quantiles: SequenceOf[float] = LEVELS,
@@ -111,15 +111,15 @@ class AbstractBaseline(abc.ABC):
             units=self.units_,
         )
 
-    def score(
-        self, sequences: Sequence | Iterable[Sequence], warmup: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> pd.DataFrame:
+    def score(self, sequences: Data, warmup: tuple[np.ndarray, np.ndarray] | None = None) -> pd.DataFrame:
         """Free run over every sequence; one row per output, errors in the data's units (see `score_runs`).
 
         `warmup` = (u, y) is the stretch just before, where there is one sequence.
         """
         self._check_fitted()
-        found = [self._match(s) for s in as_list(sequences)]
+        found = as_list(sequences, self.input_names_, self.output_names_, self.dt_)
+        for sequence in found:
+            _check_even(sequence)
         if warmup is not None and len(found) != 1:
             raise ConfigError(f"A warm-up belongs to one sequence; got {len(found)}. Score them one by one.")
         runs = [self._run(s, warmup) for s in found]
@@ -132,22 +132,10 @@ class AbstractBaseline(abc.ABC):
     def _scaled(self, sequence: Sequence) -> Recording:
         return Recording(self.scaling_.inputs(sequence.inputs), self.scaling_.outputs(sequence.outputs))
 
-    def _match(self, sequence: Sequence) -> Sequence:
+    def _sequence(self, inputs: Inputs) -> Sequence:
+        sequence = as_inputs(inputs, self.input_names_, self.output_names_, self.dt_)
         _check_even(sequence)
-        return match(sequence, self.input_names_, self.output_names_, self.dt_)
-
-    def _sequence(self, inputs: np.ndarray | Sequence) -> Sequence:
-        """A sequence to simulate over; bare arrays are taken to have the training columns and dt."""
-        if isinstance(inputs, Sequence):
-            return self._match(inputs)
-        array = np.asarray(inputs, dtype=float)
-        blank = np.full((len(array), len(self.output_names_)), np.nan) if array.ndim else array
-        if array.ndim == 2 and array.shape[1] != len(self.input_names_):
-            raise DataError(
-                f"inputs have {array.shape[1]} columns; the model was trained on {len(self.input_names_)}: "
-                f"{', '.join(self.input_names_)}."
-            )
-        return Sequence(array, blank, self.dt_, None, self.input_names_, self.output_names_, {}, "inputs")
+        return sequence
 
     def _warmup(self, warmup: tuple[np.ndarray, np.ndarray]) -> Sequence:
         if not (isinstance(warmup, tuple) and len(warmup) == 2):

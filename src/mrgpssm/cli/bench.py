@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.cli.show import print_json, print_rows
+from mrgpssm.cli.show import print_json, print_rows, say
 
 
 def bench(
@@ -17,7 +17,7 @@ def bench(
     from mrgpssm.experiments.bench import bench as measure
     from mrgpssm.experiments.record import write_record
 
-    result = measure(quick, lambda line: typer.echo(line, err=True))
+    result = measure(quick, lambda line: say(line, err=True))
     if out is not None:
         write_record(out, result)
     if as_json:
@@ -37,6 +37,6 @@ def bench(
                  result["growth_ms"].items()]  # fmt: skip
         print_rows("Our step in ms while one size grows", ["size", "ms"], grown)
         for run in result["free_run"]:
-            typer.echo(f"Free run of one component, {run['samples']} samples: {run['us_per_step']:.1f} us a step.")
+            say(f"Free run of one component, {run['samples']} samples: {run['us_per_step']:.1f} us a step.")
     if not result["native_kernel"]:
-        typer.echo("The native kernel is not in use (no C++ compiler, another device, or MRGPSSM_NATIVE=0).")
+        say("The native kernel is not in use (no C++ compiler, another device, or MRGPSSM_NATIVE=0).")

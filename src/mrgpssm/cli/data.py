@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.cli.show import print_json, print_rows
+from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.errors import ConfigError
 
 app = typer.Typer(help="Named datasets.", no_args_is_help=True, rich_markup_mode=None)
@@ -38,8 +38,11 @@ def describe_dataset(name: _Name, data_root: _Root = None, as_json: _Json = Fals
                  "inputs": list(found.inputs), "outputs": list(found.outputs)}  # fmt: skip
         print_json({"name": name, "files": files} | about)
         return
-    typer.echo(f"{found.title}\n{found.description}\nLicence: {found.licence}\nHome: {found.homepage}")
-    typer.echo(f"Inputs: {', '.join(found.inputs)}\nOutputs: {', '.join(found.outputs)}\nStep: {found.dt:g} s")
+    for line in (found.title, *found.description.splitlines(), f"Licence: {found.licence}", f"Home: {found.homepage}"):
+        say(line)
+    say(f"Inputs: {', '.join(found.inputs)}")
+    say(f"Outputs: {', '.join(found.outputs)}")
+    say(f"Step: {found.dt:g} s")
     rows = [[f["file"], f"{f['rows']:,}", str(f["missing"]), str(f["checksum"])] for f in files]
     print_rows(f"{len(files)} of {len(found.files)} files at hand", ["file", "rows", "missing", "checksum"], rows)
 
@@ -54,8 +57,8 @@ def fetch_dataset(
     """Download what is missing; checksums are verified where they are known."""
     from mrgpssm.data.fetch import fetch
 
-    paths = fetch(name, data_root, base_url, only, lambda line: typer.echo(line, err=True))
-    typer.echo(f"{len(paths)} files of {name} are at hand.")
+    paths = fetch(name, data_root, base_url, only, lambda line: say(line, err=True))
+    say(f"{len(paths)} files of {name} are at hand.")
 
 
 @app.command("example")
@@ -72,6 +75,7 @@ def example_files(
     import pandas as pd
 
     from mrgpssm.data.synthetic import engine_like
+    from mrgpssm.data.writers import csv_bytes
     from mrgpssm.storage import write_atomic
 
     names = ("train-1.csv", "train-2.csv", "train-3.csv", "validation.csv", "test.csv")
@@ -82,5 +86,5 @@ def example_files(
         s = engine_like(seed=len(names) * seed + number, length=rows)
         values = np.column_stack([s.dt * s.clock(), s.inputs, s.outputs])
         table = pd.DataFrame(values, columns=["t", *s.input_names, *s.output_names])
-        write_atomic(folder / name, table.to_csv(index=False, float_format="%.6g").encode())
-    typer.echo(f"Wrote {', '.join(names)} to {folder}.")
+        write_atomic(folder / name, csv_bytes(table, "%.6g"))
+    say(f"Wrote {', '.join(names)} to {folder}.")

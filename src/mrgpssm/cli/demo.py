@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.show import print_rows, say
 from mrgpssm.errors import ConfigError
 
 
@@ -17,32 +18,29 @@ def demo(
     """Train five models on a two-scale system, let them run freely, and show which follow it."""
     if kind not in ("M1", "M2"):
         raise ConfigError(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
-    from rich.console import Console
-
     from mrgpssm.experiments.demo import run_demo
     from mrgpssm.experiments.record import write_record
 
-    console = Console()
-    console.print(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
-    result = run_demo(kind, seed, lambda c: console.print(f"training {c.name} ..."), progress=True)
-    console.print(_demo_table(result))
+    say(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
+    result = run_demo(kind, seed, lambda c: say(f"training {c.name} ..."), progress=True)
+    _print_table(result)
     correlations = ", ".join(f"{name} {value:.3f}" for name, value in result.correlations.items())
-    console.print(f"MR-GPSSM's RMSE is {result.ratio:.2f} of the best single-resolution model's.")
-    console.print(f"Correlation of learned with true components: {correlations}.")
+    say(f"MR-GPSSM's RMSE is {result.ratio:.2f} of the best single-resolution model's.")
+    say(f"Correlation of learned with true components: {correlations}.")
     write_record(out / "demo.json", result.record())
     written = [out / "demo.json"]
     try:
         from mrgpssm.report.demo_picture import demo_figure
     except ImportError:
-        console.print("No figure: matplotlib is missing; install mrgpssm[plot].")
+        say("No figure: matplotlib is missing; install mrgpssm[plot].")
     else:
         demo_figure(result, out / "demo.png")
         written.append(out / "demo.png")
-    console.print(f"Wrote {' and '.join(str(path) for path in written)}.", soft_wrap=True)
-    _report(result, out / "report.html", f"mrgpssm demo --seed {seed} --set {kind}", console)
+    say(f"Wrote {' and '.join(str(path) for path in written)}.")
+    _report(result, out / "report.html", f"mrgpssm demo --seed {seed} --set {kind}")
 
 
-def _report(result, path: Path, command: str, console) -> None:
+def _report(result, path: Path, command: str) -> None:
     """The page to look at; a sentence where its extra is missing."""
     from mrgpssm.cli.report import open_page
     from mrgpssm.report.demo import demo_evidence
@@ -51,24 +49,20 @@ def _report(result, path: Path, command: str, console) -> None:
     try:
         check_installed()
     except ConfigError as missing:
-        console.print(f"No report: {missing}")
+        say(f"No report: {missing}")
         return
     write_html(demo_evidence(result, command), path)
-    console.print(f"Report: {path.resolve()}", soft_wrap=True)
+    say(f"Report: {path.resolve()}")
     if sys.stdout.isatty():  # a page that opens by itself is for somebody who watches
         open_page(path)
 
 
-def _demo_table(result):
-    from rich.table import Table
-
-    table = Table(title="Free run over a fresh recording")
-    table.add_column("model")
-    for column in ("RMSE", "fit %", "nLL", "50 % cover", "90 % cover", "seconds"):
-        table.add_column(column, justify="right")
+def _print_table(result) -> None:
+    rows = []
     for name, outcome in result.outcomes.items():
         s = outcome.scores
-        cells = (f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", f"{100 * s['coverage_50']:.0f}",
-                 f"{100 * s['coverage_90']:.0f}", f"{outcome.seconds:.0f}")  # fmt: skip
-        table.add_row(name, *cells)
-    return table
+        covers = [f"{100 * s[key]:.0f}" for key in ("coverage_50", "coverage_90")]
+        numbers = [f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", *covers, f"{outcome.seconds:.0f}"]
+        rows.append([name, *numbers])
+    columns = ["model", "RMSE", "fit %", "nLL", "50 % cover", "90 % cover", "seconds"]
+    print_rows("Free run over a fresh recording", columns, rows)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError
 
 
@@ -30,4 +31,4 @@ def export(
 
         data = stablehlo(fitted)
     write_atomic(out, data)
-    typer.echo(f"Wrote {out}: the mean model, {len(data):,} bytes.")
+    say(f"Wrote {out}: the mean model, {len(data):,} bytes.")

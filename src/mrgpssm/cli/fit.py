@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.cli.show import print_json, print_rows, print_scores, scores_json
+from mrgpssm.cli.show import print_json, print_rows, print_scores, say, scores_json, warned
 from mrgpssm.config import RunConfig, make_config, read_config, resolved
 from mrgpssm.errors import ConfigError
 
@@ -137,9 +137,10 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
     announce(() if quiet else model.chosen_)
     model = MRGPSSM(**options.to_json())  # what is chosen from the data is chosen once
-    model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
+    with warned() as doubts:
+        model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
     bounds = [[b if math.isfinite(b) else None for b in row] for row in model.bounds_.tolist()]  # JSON has no infinity
-    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": bounds}
+    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": bounds, "warnings": doubts}
     if model.validation_scores_ is not None and model.uncalibrated_scores_ is not None:
         result["validation"] = scores_json(model.validation_scores_)
         result["before_calibration"] = scores_json(model.uncalibrated_scores_)
@@ -151,8 +152,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         what = "validation files" if validation else "files that each fold left out"
         print_scores(f"Free run over the {what}", model.validation_scores_)
         if options.calibrate:
-            typer.echo(_calibrated(model))
-    typer.echo(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
+            say(_calibrated(model))
+    say(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
 
 
 def _calibrated(model) -> str:
@@ -187,9 +188,10 @@ def _prepare(config: RunConfig):
 
 def _estimate(config: RunConfig, as_json: bool) -> None:
     model, training, validation = _prepare(config)
-    cost = model.estimate(training, bool(validation))
+    with warned() as doubts:
+        cost = model.estimate(training, bool(validation))
     if as_json:
-        print_json(cost)
+        print_json(cost | {"warnings": doubts})
         return
     rows = [
         ["rows of training data", f"{cost['rows']:,}"],

@@ -8,6 +8,7 @@ import typer
 
 from mrgpssm.cache import user_cache
 from mrgpssm.cli import bench, data, demo, export, fit, report, reproduce, suggest, sweep, tune, use
+from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
 
 app = typer.Typer(
@@ -62,5 +63,5 @@ def _keep_compiled_programs() -> None:
 
 
 def _stop(message: str, code: int) -> None:
-    typer.echo(f"mrgpssm: {message}", err=True)
+    say(f"mrgpssm: {message}", err=True)
     sys.exit(code)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.cli.show import print_json
+from mrgpssm.cli.show import print_json, say
 from mrgpssm.errors import ConfigError
 
 
@@ -41,13 +41,17 @@ def report(
     write_atomic(out, render(evidence, drawn).encode("utf-8", "replace"))
     if figures is not None:
         _print(drawn, figures)
+    for doubt in evidence.doubts:
+        say(f"warning: {doubt}", err=True)
     if as_json:
         judged = {name: {"grade": v.grade, "reason": v.reason} for name, v in verdicts(evidence).items()}
-        print_json({"report": str(out), "outputs": judged})
+        seen = [r.name for r in evidence.recordings if r.seen]
+        about = {"seen_in_training": seen, "warnings": list(evidence.doubts)}
+        print_json({"report": str(out), "outputs": judged} | about)
     else:
         for name, verdict in verdicts(evidence).items():
-            typer.echo(f"{name}: {verdict.grade}. {verdict.reason}")
-        typer.echo(f"Wrote {out}.")
+            say(f"{name}: {verdict.grade}. {verdict.reason}")
+        say(f"Wrote {out}.")
     if show:
         open_page(out)
 

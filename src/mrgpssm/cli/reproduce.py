@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError
 
 OUT = Path("results/reproduce")
@@ -50,9 +51,9 @@ def reproduce(
     setting = Setting(scale, data, out, show=not quiet)
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     for name in names:
-        done = run(name, setting, deadline=deadline, only=only, tell=lambda line: typer.echo(line, err=True))
+        done = run(name, setting, deadline=deadline, only=only, tell=lambda line: say(line, err=True))
         line = f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there, {len(done.left)} left"
-        typer.echo(line + (f" ({'; '.join(done.left)})." if done.left else "."))
+        say(line + (f" ({'; '.join(done.left)})." if done.left else "."))
 
 
 def _on_workers(names, setting, workers: int | None, cluster: str | None, minutes, only) -> None:
@@ -62,8 +63,8 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
     if minutes is not None or only is not None:
         raise ConfigError("--minutes and --only are for runs without workers; leave them out.")
     for name in names:
-        done = reproduce_on(name, setting, Workers(False, workers, cluster), lambda line: typer.echo(line, err=True))
-        typer.echo(f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there.")
+        done = reproduce_on(name, setting, Workers(False, workers, cluster), lambda line: say(line, err=True))
+        say(f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there.")
 
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
@@ -74,15 +75,16 @@ def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Pat
     results = Results.read(out, scale)
     if show:
         for name in names:
-            typer.echo(f"{name}\n\n{pages.show(results, name)}\n")
+            for line in (name, "", *pages.show(results, name).splitlines(), ""):
+                say(line)
     if page is None:
         return
     try:
         from mrgpssm.report.reproduction.figures import draw_all
     except ImportError:
-        typer.echo("No figures: matplotlib is missing; install mrgpssm[plot].", err=True)
+        say("No figures: matplotlib is missing; install mrgpssm[plot].", err=True)
         drawn = []
     else:
         drawn = draw_all(results, page.parent / pages.IMAGES)
     pages.write_page(results, page, drawn)
-    typer.echo(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")
+    say(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")

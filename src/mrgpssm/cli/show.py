@@ -1,11 +1,16 @@
 """How commands print: tables for people, JSON for machines."""
 
 import json
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
 import typer
+
+from mrgpssm.errors import DataWarning
+from mrgpssm.words import printable
 
 _PERCENT = ("coverage_50", "coverage_90", "coverage_95")
 _TITLES = {
@@ -20,22 +25,47 @@ _TITLES = {
 }
 
 
+def say(text: object, err: bool = False) -> None:
+    """One line for people, whatever the names in it hold; `err` is standard error."""
+    typer.echo(printable(text), err=err)
+
+
+@contextmanager
+def warned() -> Iterator[list[str]]:
+    """Doubts about data that turn up meanwhile: a line each on standard error at once, and a list of them."""
+    found: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        usual = warnings.showwarning
+
+        def show(message, category, *where, **more) -> None:
+            if not issubclass(category, DataWarning):
+                usual(message, category, *where, **more)
+            elif str(message) not in found:
+                found.append(str(message))
+                say(f"warning: {message}", err=True)
+
+        warnings.showwarning = show
+        yield found
+
+
 def print_json(content: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     typer.echo(json.dumps(content, sort_keys=True))
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table; columns of numbers stand to the right."""
+    """A table; columns of numbers stand to the right. Nothing in it is read as markup."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(printable(title)), title_justify="left")
     for index, column in enumerate(columns):
         numeric = all(row[index][:1].isdigit() or row[index][:1] == "-" for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(printable(column)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(table)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.cli.show import print_json, print_rows
+from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.errors import ConfigError
 
 
@@ -44,14 +44,14 @@ def suggest(
     print_rows("Time scales in the data", header, rows)
     for advice in found.per_output:
         for reason in advice.reasons:
-            typer.echo(f"{advice.output}: {reason}")
+            say(f"{advice.output}: {reason}")
     for note in found.notes:
-        typer.echo(f"Note: {note}")
+        say(f"Note: {note}")
     if ranked:
         rows = [(", ".join(map(str, r.resolutions)), f"{r.total:.0f}") for r in ranked]
         print_rows("Short training", ("resolutions", "lower bound"), rows)
     joined = ",".join(map(str, ranked[0].resolutions if ranked else found.resolutions))
-    typer.echo(f"Try: --resolutions {joined} --window {found.window} --buffer {found.buffer}")
+    say(f"Try: --resolutions {joined} --window {found.window} --buffer {found.buffer}")
 
 
 def _refined(sequences, found):
@@ -70,4 +70,4 @@ def _draw(found, path: Path) -> None:
     except ImportError:
         raise ConfigError("--plot needs matplotlib; install mrgpssm[plot].") from None
     suggestion_figure(found, path)
-    typer.echo(f"Wrote {path}.", err=True)
+    say(f"Wrote {path}.", err=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.cli.show import print_json, print_rows
+from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.errors import ConfigError, FitError
 
 
@@ -25,9 +25,7 @@ def sweep(
     if serial and (workers is not None or cluster is not None):
         raise ConfigError("--serial uses no workers; leave out --workers and --cluster.")
     chosen = read_sweep(config)
-    done = run_sweep(
-        chosen, Workers(serial, workers, cluster), lambda line: None if quiet else typer.echo(line, err=True)
-    )
+    done = run_sweep(chosen, Workers(serial, workers, cluster), lambda line: None if quiet else say(line, err=True))
     table = results_table(chosen.directory, done.runs)
     written = write_results(chosen.directory, table)
     failed = sum(value is not None for value in table["failure"].tolist()) if len(table) else 0
@@ -43,6 +41,6 @@ def sweep(
             [f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in best[names].to_numpy().tolist()
         ]
         print_rows(f"The best of {len(table)} runs", [name.removeprefix("option.") for name in names], rows)
-        typer.echo(f"Wrote {', '.join(map(str, written))}.")
+        say(f"Wrote {', '.join(map(str, written))}.")
     if done.lost:
         raise FitError(f"{len(done.lost)} fleets were not finished ({done.lost[0]}); the same command tries again.")

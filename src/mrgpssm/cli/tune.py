@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.cli.show import print_json
+from mrgpssm.cli.show import print_json, say
 
 
 def tune(
@@ -22,7 +22,7 @@ def tune(
     from mrgpssm.tune import tune as search
 
     chosen = make_tune(read_tables(config), str(config))
-    best = search(chosen, workers, lambda line: None if quiet else typer.echo(line, err=True))
+    best = search(chosen, workers, lambda line: None if quiet else say(line, err=True))
     folder = Path(chosen.run.run.directory)
     final = resolved(chosen.run, best.options)
     final = replace(final, run=replace(final.run, directory=str(folder / "best")))
@@ -31,5 +31,5 @@ def tune(
         print_json({"value": best.value, "metric": chosen.metric, "options": best.options, "trials": best.trials,
                     "config": str(folder / "best.toml")})  # fmt: skip
         return
-    typer.echo(f"Best of {best.trials} trials: {chosen.metric} {best.value:.4g} with {best.options}.")
-    typer.echo(f"Wrote {folder / 'best.toml'}. Try: mrgpssm fit {folder / 'best.toml'}")
+    say(f"Best of {best.trials} trials: {chosen.metric} {best.value:.4g} with {best.options}.")
+    say(f"Wrote {folder / 'best.toml'}. Try: mrgpssm fit {folder / 'best.toml'}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
-from mrgpssm.cli.show import print_json, print_scores, scores_json
+from mrgpssm.cli.show import print_json, print_scores, say, scores_json, warned
 from mrgpssm.errors import ConfigError, DataError
 
 _ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
@@ -38,19 +38,22 @@ def simulate(
     if out.suffix == ".parquet":
         _need_pyarrow()
     fitted = _load(model)
-    tables = []
+    tables, told = [], []
     for sequence in _sequences(fitted, data, time, gaps, outputs_required=warmup_rows > 0):
         warmup, rest = _cut(sequence, warmup_rows)
-        run = fitted.simulate(rest, warmup=warmup, samples=samples, seed=seed, stride=stride)
+        with warned() as doubts:
+            run = fitted.simulate(rest, warmup=warmup, samples=samples, seed=seed, stride=stride)
+        told += doubts
         table = run.to_dataframe().reset_index()
         table.insert(0, "sequence", sequence.name)
         tables.append(table)
     whole = pd.concat(tables, ignore_index=True)
     _write(whole, out)
     if as_json:
-        print_json({"out": str(out), "rows": len(whole), "sequences": len(tables), "columns": list(whole.columns)})
+        about = {"rows": len(whole), "sequences": len(tables), "columns": list(whole.columns)}
+        print_json({"out": str(out), "warnings": told} | about)
     else:
-        typer.echo(f"Wrote {len(whole):,} rows of {len(tables)} sequences to {out}.")
+        say(f"Wrote {len(whole):,} rows of {len(tables)} sequences to {out}.")
 
 
 def evaluate(
@@ -70,14 +73,18 @@ def evaluate(
     as_json: _Json = False,
 ) -> None:
     """Run freely over tables from their first row and compare with what was measured, and with baselines if asked."""
+    from mrgpssm.data.doubts import was_seen
+
     methods = check_against(against, train)
     fitted = _load(model)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
     training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
-    scores = fitted.score(sequences, samples=samples, seed=seed)
+    with warned() as doubts:
+        scores = fitted.score(sequences, samples=samples, seed=seed)
+    seen = [s.name for s in sequences if was_seen(fitted.fitted_.seen, s)]
     found = rivals(methods, training, sequences) if methods else {}
     result = {"model": str(model), "rows": sum(map(len, sequences)), "sequences": len(sequences), "samples": samples,
-              "seed": seed, "scores": scores_json(scores)}  # fmt: skip
+              "seed": seed, "scores": scores_json(scores), "seen_in_training": seen, "warnings": doubts}  # fmt: skip
     if methods:
         result["baselines"] = rivals_json(found)
     if out is not None:
@@ -88,6 +95,7 @@ def evaluate(
         print_json(result)
         return
     title = f"Free run over {len(sequences)} sequences, {result['rows']:,} rows"
+    title += f"; seen in training: {len(seen)}" if seen else ""
     if methods:
         print_comparison(title, scores, found)
     else:
@@ -141,10 +149,11 @@ def _need_pyarrow() -> None:
 def _write(table, path: Path) -> None:
     import io
 
+    from mrgpssm.data.writers import csv_bytes
     from mrgpssm.storage import write_atomic
 
     if path.suffix == ".csv":
-        write_atomic(path, table.to_csv(index=False, float_format="%.9g").encode())
+        write_atomic(path, csv_bytes(table, "%.9g"))
         return
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)

@@ -1,21 +1,26 @@
 """Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
 
-from mrgpssm.data.collect import as_list, check_alike, check_lengths, match
+from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
 from mrgpssm.data.drive import Drive
 from mrgpssm.data.fill import Filled, fill, samples_between
 from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
+from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.data.series import Clock, Series, flatten
 from mrgpssm.data.windows import draw_windows, window_counts
 
 __all__ = [
     "Clock",
+    "Data",
     "Drive",
     "Filled",
+    "Inputs",
     "Scaling",
+    "Seen",
     "Sequence",
     "Series",
+    "as_inputs",
     "as_list",
     "check_alike",
     "check_lengths",

@@ -1,23 +1,73 @@
-"""Sequences as users hand them over: one or many, alike, long enough, columns in any order."""
+"""Data as users hand them over: one recording or many, alike, long enough, columns in any order."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Sequence as SequenceOf
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 
+from mrgpssm.data.columns import is_table
+from mrgpssm.data.readers import as_frame
 from mrgpssm.data.sequence import Sequence
+from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import DataError
 
+Names = tuple[str, ...]
+Recording = Sequence | pd.DataFrame | Mapping[str, Any]
+Data = Recording | Iterable[Recording]
+Inputs = Sequence | pd.DataFrame | pd.Series | Mapping[str, Any] | np.ndarray
 
-def as_list(sequences: Sequence | Iterable[Sequence]) -> list[Sequence]:
-    """One sequence or many, as a list of at least one."""
-    found = [sequences] if isinstance(sequences, Sequence) else list(sequences)
+
+def as_list(
+    data: Data, inputs: SequenceOf[str] = (), outputs: SequenceOf[str] = (), dt: float | None = None
+) -> list[Sequence]:
+    """One recording or many, sequences or tables, as a list of at least one sequence.
+
+    Args:
+        data: A sequence, a table, or several of these.
+        inputs: Names of the input columns; tables need them, and of a sequence's columns these are kept.
+        outputs: Names of the output columns.
+        dt: Seconds between rows.
+
+    Returns:
+        The sequences; uneven times of a table are kept as they are.
+
+    Raises:
+        DataError: There is nothing, a column is missing, or something is neither a sequence nor a table.
+    """
+    one = isinstance(data, Sequence) or is_table(data)
+    found: list[Any] = [data] if one else list(cast(Iterable[Any], data))
     if not found:
         raise DataError("There is no sequence to learn from or to score; give at least one.")
+    named = bool(inputs or outputs)
+    if named and all(is_table(item) for item in found):
+        columns = Columns(cast(Names, inputs), cast(Names, outputs), None, dt)
+        return read_sequences(data if is_table(data) else found, columns, gaps="irregular")
     for item in found:
+        if is_table(item):
+            raise DataError("Say which columns of the tables are what: fit(tables, inputs=[...], outputs=[...]).")
         if not isinstance(item, Sequence):
             kind = type(item).__name__
-            raise DataError(f"Give Sequence objects; got {kind}. Sequence(inputs, outputs, dt) makes one.")
-    return found
+            raise DataError(f"Give Sequence objects or tables; got {kind}. Sequence(inputs, outputs, dt) makes one.")
+    if not named:
+        return found
+    return [match(s, tuple(inputs), tuple(outputs), dt or s.dt) for s in found]
+
+
+def as_inputs(inputs: Inputs, input_names: Names, output_names: Names, dt: float) -> Sequence:
+    """What a model is to be simulated over, as a sequence of its columns.
+
+    Columns of a sequence, a table or a Series are found by name; those of an array are taken by position.
+    """
+    if isinstance(inputs, Sequence):
+        return match(inputs, input_names, output_names, dt)
+    if is_table(inputs):
+        frame = as_frame(inputs, "inputs")
+        inputs = frame if input_names else np.zeros((len(frame), 0))
+    rows = len(inputs) if np.iterable(inputs) and isinstance(inputs, Sized) else 0
+    blank = np.full((rows, len(output_names)), np.nan)
+    return Sequence(cast(np.ndarray, inputs), blank, dt, None, input_names, output_names, {}, "inputs")
 
 
 def check_alike(sequences: list[Sequence]) -> None:
@@ -50,7 +100,7 @@ def check_lengths(sequences: list[Sequence], resolutions: tuple[int, ...], windo
             )
 
 
-def match(sequence: Sequence, input_names: tuple[str, ...], output_names: tuple[str, ...], dt: float) -> Sequence:
+def match(sequence: Sequence, input_names: Names, output_names: Names, dt: float) -> Sequence:
     """The sequence with the given columns in the given order, found by name."""
     columns = {}
     for kind, names in (("input", input_names), ("output", output_names)):

@@ -281,13 +281,9 @@ def _framed(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) 
 
 
 def as_frame(table: Any, name: str) -> pd.DataFrame:
-    """A pandas table, one of another library (interchange protocol), or a mapping of 1-d arrays, as a new pandas table.
-
-    An index that has a name becomes a column, so that times kept there can be named.
-    """
+    """A pandas table, one of another library (interchange protocol), or a mapping of 1-d arrays, as a new table."""
     if isinstance(table, pd.DataFrame):
-        named = table.index.name is not None and table.index.name not in table.columns
-        return table.reset_index() if named else table.copy(deep=False)
+        return table.copy(deep=False)
     if isinstance(table, Mapping):
         return _from_mapping(table, name)
     if isinstance(table, Interchange):

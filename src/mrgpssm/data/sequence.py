@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
+from mrgpssm.data.columns import Block, read_block, sample_index
 from mrgpssm.errors import DataError
 from mrgpssm.gaps import checked_time
 
@@ -20,11 +22,17 @@ class Sequence:
     are NaN; missing inputs are an error. Time is either even, `dt` apart, or given per row in `time` (increasing).
 
         Sequence(inputs=u, outputs=y, dt=0.1, input_names=("speed", "load"), output_names=("NOx",))
+        Sequence(inputs=table[["speed", "load"]], outputs=table["NOx"])
+
+    Inputs and outputs may be tables or Series: names are theirs, and `input_names` and `output_names` pick columns by
+    name. An index of dates or durations is the time: `dt` is its median step, and uneven times go into `time`. The
+    columns of an array are taken by position; an array of one dimension is one column.
 
     Attributes:
-        inputs: Inputs, (T, D_u), all finite; a single column is (T, 1).
+        inputs: Inputs, (T, D_u), all finite.
         outputs: Outputs, (T, D_y), NaN where nothing was measured.
-        dt: Seconds between rows; the model's unit of time, the same for all sequences of a fit.
+        dt: Seconds between rows; the model's unit of time, the same for all sequences of a fit. Left out, it is the
+            median step of an index of times, else 1 s.
         time: Seconds of each row, (T,), where sampling is uneven.
         input_names: Names of the inputs; without them u1, u2, ...
         output_names: Names of the outputs; without them y1, y2, ...
@@ -37,7 +45,7 @@ class Sequence:
 
     inputs: np.ndarray
     outputs: np.ndarray
-    dt: float = 1.0
+    dt: float = field(default=cast(float, None))  # a number once the sequence is made
     time: np.ndarray | None = None
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
@@ -45,40 +53,42 @@ class Sequence:
     name: str = "sequence"
 
     def __post_init__(self):
-        inputs, outputs = (_matrix(getattr(self, k), k, self.name) for k in ("inputs", "outputs"))
-        if len(inputs) != len(outputs):
+        u = read_block(self.inputs, self.input_names, "input", self.name)
+        y = read_block(self.outputs, self.output_names, "output", self.name)
+        rows = len(u.values)
+        if rows != len(y.values):
             raise DataError(
-                f"{self.name}: inputs have {len(inputs)} rows and outputs {len(outputs)}; give both one row per time."
+                f"{self.name}: inputs have {rows} rows and outputs {len(y.values)}; give both one row per time."
             )
-        if len(inputs) < 2:
-            raise DataError(f"{self.name}: a sequence needs at least 2 rows; got {len(inputs)}.")
-        _set(self, "inputs", inputs)
-        _set(self, "outputs", outputs)
-        _set(self, "input_names", _names(self.input_names, "u", inputs.shape[1], "inputs", self.name))
-        _set(self, "output_names", _names(self.output_names, "y", outputs.shape[1], "outputs", self.name))
-        _finite(inputs, self.input_names, self.name)
-        if np.isinf(outputs).any():
-            row, column = np.argwhere(np.isinf(outputs))[0]
-            raise DataError(
-                f"{self.name}: output {self.output_names[column]!r} is infinite in row {row}; "
-                "mark missing outputs as NaN."
-            )
-        if not (np.isfinite(self.dt) and self.dt > 0):
+        if rows < 2:
+            raise DataError(f"{self.name}: a sequence needs at least 2 rows; got {rows}.")
+        _set(self, "inputs", _frozen(u.values))
+        _set(self, "outputs", _frozen(y.values))
+        _set(self, "input_names", _names(u, "u", "inputs", self.name))
+        _set(self, "output_names", _names(y, "y", "outputs", self.name))
+        _check_values(self)
+        if self.dt is not None and not (np.isfinite(self.dt) and self.dt > 0):
             raise DataError(f"{self.name}: dt must be a positive number of seconds; got {self.dt}.")
+        index = _common(u.times, y.times, self.name)
         if self.time is not None:
-            _set(self, "time", _frozen(checked_time(self.time, len(inputs), self.name)))
+            _set(self, "time", _frozen(checked_time(self.time, rows, self.name)))
+        elif index is not None:
+            sampling = sample_index(index, self.dt, "irregular", self.name)
+            _set(self, "dt", sampling.dt)
+            _set(self, "time", None if sampling.time is None else _frozen(sampling.time))
+        _set(self, "dt", 1.0 if self.dt is None else float(self.dt))
 
     @classmethod
     def from_dataframe(
-        cls, table: pd.DataFrame, inputs: Names, outputs: Names, dt: float = 1.0, name: str = "table"
+        cls, table: pd.DataFrame, inputs: Names, outputs: Names, dt: float | None = None, name: str = "table"
     ) -> "Sequence":
-        """Columns of a DataFrame by name; its rows are `dt` apart.
+        """Columns of a DataFrame by name.
 
         Args:
-            table: The table; `read_sequences` takes tables with a time column, too.
+            table: The table; an index of dates or durations is its time.
             inputs: Names of the input columns.
             outputs: Names of the output columns.
-            dt: Seconds between rows.
+            dt: Seconds between rows, as for a `Sequence`.
             name: What messages call it.
 
         Returns:
@@ -87,13 +97,9 @@ class Sequence:
         Raises:
             DataError: A column is missing, or its values cannot be used.
         """
-        for kind, names in (("input", inputs), ("output", outputs)):
-            missing = [column for column in names if column not in table.columns]
-            if missing:
-                have = ", ".join(map(str, table.columns))
-                raise DataError(f"{name}: {kind} column {missing[0]!r} is missing; the table has {have}.")
-        u, y = (table[list(names)].to_numpy() for names in (inputs, outputs))
-        return cls(u, y, dt, None, tuple(inputs), tuple(outputs), {}, name)
+        more: dict[str, Any] = {} if dt is None else {"dt": dt}
+        values: Any = table
+        return cls(values, values, input_names=tuple(inputs), output_names=tuple(outputs), name=name, **more)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -113,37 +119,41 @@ def _set(sequence: Sequence, name: str, value: object) -> None:
     object.__setattr__(sequence, name, value)
 
 
-def _matrix(values, kind: str, name: str) -> np.ndarray:
-    try:
-        array = np.array(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name}: {kind} must be numbers; got {type(values).__name__} ({error}).") from None
-    if array.ndim != 2:
-        hint = "reshape a single column with [:, None]" if array.ndim == 1 else "give rows of times and columns"
-        raise DataError(f"{name}: {kind} must have shape (T, D); got {array.shape}; {hint}.")
-    return _frozen(array)
-
-
 def _frozen(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
 
 
-def _names(names: Names, prefix: str, count: int, kind: str, name: str) -> tuple[str, ...]:
+def _names(block: Block, prefix: str, kind: str, name: str) -> tuple[str, ...]:
+    names, count = block.names, block.values.shape[1]
     if not names:
         return tuple(f"{prefix}{i + 1}" for i in range(count))
     if len(names) != count:
-        raise DataError(f"{name}: {len(names)} names for {count} {kind}: {', '.join(names)}.")
+        raise DataError(f"{name}: {count} columns were given for {len(names)} {kind}: {', '.join(names)}.")
     if len(set(names)) != count:
         raise DataError(f"{name}: the names of the {kind} repeat: {', '.join(names)}.")
-    return tuple(str(n) for n in names)
+    return names
 
 
-def _finite(inputs: np.ndarray, names: Names, name: str) -> None:
-    bad = ~np.isfinite(inputs)
+def _check_values(s: Sequence) -> None:
+    bad = ~np.isfinite(s.inputs)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise DataError(
-            f"{name}: input {names[column]!r} is not finite in row {row} ({int(bad.sum())} such values); "
+            f"{s.name}: input {s.input_names[column]!r} is not finite in row {row} ({int(bad.sum())} such values); "
             "fill or cut missing inputs before fitting."
         )
+    if np.isinf(s.outputs).any():
+        row, column = np.argwhere(np.isinf(s.outputs))[0]
+        raise DataError(
+            f"{s.name}: output {s.output_names[column]!r} is infinite in row {row}; mark missing outputs as NaN."
+        )
+
+
+def _common(inputs: pd.Index | None, outputs: pd.Index | None, name: str) -> pd.Index | None:
+    """The times of both, which must be the same where both have some."""
+    if inputs is None or outputs is None:
+        return outputs if inputs is None else inputs
+    if not inputs.equals(outputs):
+        raise DataError(f"{name}: the time indices of inputs and outputs differ; give both the same rows.")
+    return inputs

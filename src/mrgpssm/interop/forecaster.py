@@ -65,9 +65,10 @@ class MRGPSSMForecaster(_Base):
 
     def _fit(self, y: pd.DataFrame, X: pd.DataFrame | None, fh: Any) -> "MRGPSSMForecaster":
         del fh
-        inputs = _numbers(X, len(y))
-        self._driven = None if X is None else _varying(inputs)
-        sequence = Sequence(_chosen(inputs, self._driven), y.to_numpy(float))
+        table = pd.DataFrame(index=y.index) if X is None else X
+        self._driven = _varying(table)
+        inputs, outputs = (_counted(frame) for frame in (table[self._driven], y))
+        sequence = Sequence(inputs, outputs)
         model = MRGPSSM(self.resolutions, seed=self.seed, **(self.options or {}))
         self.model_ = model.fit(sequence, progress=False)
         last = slice(max(len(y) - max(self.warmup, 2), 0), None)
@@ -95,17 +96,18 @@ class MRGPSSMForecaster(_Base):
     def _run(self, rows: np.ndarray, X: pd.DataFrame | None, levels: tuple[float, ...]):
         """A free run that covers all rows; its length is rounded up, so that few lengths are compiled."""
         need_rows = -(-(int(rows.max()) + 2) // _QUANTUM) * _QUANTUM
-        future = _chosen(self._future(X, need_rows), self._driven)
-        return self.model_.simulate(future, warmup=self._past, samples=self.draws, seed=self.seed, quantiles=levels)
+        return self.model_.simulate(
+            self._future(X, need_rows), warmup=self._past, samples=self.draws, seed=self.seed, quantiles=levels
+        )
 
-    def _future(self, X: pd.DataFrame | None, length: int) -> np.ndarray:
+    def _future(self, X: pd.DataFrame | None, length: int) -> pd.DataFrame:
         """Inputs of rows 0, 1, ..., length - 1 after training; where only some are given, each holds until the next."""
         if X is None:
-            return np.zeros((length, 0))
+            return pd.DataFrame(index=range(length))
         horizon = _sktime.ForecastingHorizon(X.index, is_relative=False, freq=self.fh.freq)
         places = horizon.to_relative(self.cutoff).to_numpy().astype(int) - 1
         known = np.clip(np.searchsorted(places, np.arange(length), side="right") - 1, 0, len(X) - 1)
-        return X.to_numpy(float)[known]
+        return _counted(X[self._driven].iloc[known])
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -116,14 +118,13 @@ class MRGPSSMForecaster(_Base):
         return [first, first | {"draws": 12, "seed": 1}]
 
 
-def _numbers(X: pd.DataFrame | None, rows: int) -> np.ndarray:
-    return np.zeros((rows, 0)) if X is None else X.to_numpy(float)
+def _counted(table: Any) -> Any:
+    """The table with rows that are counted: the horizon is in steps, whatever dates the index holds."""
+    return table.reset_index(drop=True)
 
 
-def _varying(inputs: np.ndarray) -> np.ndarray:
+def _varying(table: pd.DataFrame) -> list[Any]:
     """Columns that say something: a constant input can be neither scaled nor learned from."""
-    return np.flatnonzero(np.ptp(inputs, axis=0) > 1e-12 * np.maximum(1.0, np.abs(inputs.mean(axis=0))))
-
-
-def _chosen(inputs: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
-    return np.zeros((len(inputs), 0)) if columns is None else inputs[:, columns]
+    values = table.to_numpy(float)
+    varies = np.ptp(values, axis=0) > 1e-12 * np.maximum(1.0, np.abs(values.mean(axis=0)))
+    return list(table.columns[varies])

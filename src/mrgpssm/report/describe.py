@@ -112,8 +112,9 @@ def recording_rows(evidence: Evidence) -> list[tuple[str, str, str, str]]:
     if evidence.training is not None:
         for name, count in zip(evidence.training.names, evidence.training.rows, strict=True):
             rows.append(("training", name, f"{count:,}", _duration((count - 1) * dt)))
-    use = "training, tested on" if evidence.seen_in_training else "test"
-    rows += [(use, r.name, f"{len(r.elapsed):,}", _duration(float(r.elapsed[-1]))) for r in evidence.recordings]
+    for r in evidence.recordings:
+        use = "training, tested on" if r.seen else "test"
+        rows.append((use, r.name, f"{len(r.elapsed):,}", _duration(float(r.elapsed[-1]))))
     return rows
 
 

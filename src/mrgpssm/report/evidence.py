@@ -20,6 +20,7 @@ class Recording:
     run: Forecast
     even: bool = True
     lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `tamed`
+    seen: bool = False  # in training
 
     @property
     def error(self) -> np.ndarray:
@@ -117,7 +118,7 @@ class Evidence:
     learned: Learned
     training: Training | None = None
     trace: Trace | None = None
-    seen_in_training: bool = False
+    doubts: tuple[str, ...] = ()
     rivals: tuple[Rival, ...] = ()
     notes: str = ""
     samples: int = 100
@@ -129,6 +130,11 @@ class Evidence:
     def resolutions(self) -> tuple[int, ...]:
         """Samples per step of every component."""
         return tuple(self.options["resolutions"])
+
+    @property
+    def seen_in_training(self) -> bool:
+        """Whether some recording was."""
+        return any(r.seen for r in self.recordings)
 
     @property
     def even(self) -> bool:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, pieces
 from mrgpssm.report.palette import DIVERGING_LIGHT, LIGHT, SEQUENTIAL
+from mrgpssm.words import drawable
 
 _POINTS = 4000
 _COLUMNS = 3
@@ -40,7 +41,7 @@ def draw(section: Section) -> Figure:
     width = 10.0 if columns == 1 and panels[0].wide else 3.7 * columns
     figure = Figure(figsize=(width, 0.4 + 2.9 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(_plain(section.title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.suptitle(drawable(section.title), x=0.01, ha="left", fontsize=12, fontweight="bold")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, panel in zip(axes, panels, strict=False):
         draw_panel(axis, panel)
@@ -54,10 +55,10 @@ def draw_panel(axis: Axes, panel: Panel) -> None:
     """One panel on one pair of axes."""
     for mark in panel.marks:
         _draw(axis, panel, mark)
-    axis.set_title(f"{_plain(panel.title)}\n", fontsize=10, loc="left", fontweight="bold")
-    axis.text(0, 1.03, _plain(panel.note), transform=axis.transAxes, fontsize=7.5, color=LIGHT["muted"])
-    axis.set_xlabel(_plain(panel.x_label), fontsize=8.5)
-    axis.set_ylabel(_plain(panel.y_label), fontsize=8.5)
+    axis.set_title(f"{drawable(panel.title)}\n", fontsize=10, loc="left", fontweight="bold")
+    axis.text(0, 1.03, drawable(panel.note), transform=axis.transAxes, fontsize=7.5, color=LIGHT["muted"])
+    axis.set_xlabel(drawable(panel.x_label), fontsize=8.5)
+    axis.set_ylabel(drawable(panel.y_label), fontsize=8.5)
     axis.tick_params(labelsize=8)
     axis.set_xscale("log" if panel.log_x else "linear")
     axis.set_yscale("log" if panel.log_y else "linear")
@@ -69,7 +70,7 @@ def draw_panel(axis: Axes, panel: Panel) -> None:
         axis.set_ylim(*panel.y_range)
     for ticks, place in ((panel.x_ticks, axis.set_xticks), (panel.y_ticks, axis.set_yticks)):
         if ticks:
-            place(list(ticks.positions), [_plain(label) for label in ticks.labels])
+            place(list(ticks.positions), [drawable(label) for label in ticks.labels])
 
 
 def _legend(figure: Figure, axes: list[Axes]) -> None:
@@ -83,7 +84,7 @@ def _legend(figure: Figure, axes: list[Axes]) -> None:
 
 
 def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
-    label = _plain(mark.name)
+    label = drawable(mark.name)
     match mark:
         case Line():
             x, y = _thinned(panel, mark)
@@ -115,7 +116,7 @@ def _heat(axis: Axes, mark: Heat) -> None:
     mesh = axis.pcolormesh(
         mark.x, mark.y, mark.z, cmap=colours, shading="nearest", rasterized=True, vmin=low, vmax=high
     )
-    axis.figure.colorbar(mesh, ax=axis, label=_plain(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
+    axis.figure.colorbar(mesh, ax=axis, label=drawable(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _thinned(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
@@ -142,9 +143,3 @@ def _thinned_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.
 def _joined(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
     """Recordings with a NaN after each, so that no line bridges them; times repeat their last value instead."""
     return np.concatenate([np.append(p, p[-1] if repeat else np.nan) for p in parts])
-
-
-def _plain(text: str) -> str:
-    """Text that matplotlib draws as it is: no mathematics between dollars, one line, nothing that has no glyph."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return (" " + printable if printable.startswith("_") else printable).replace("$", r"\$")

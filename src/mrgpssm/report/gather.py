@@ -10,6 +10,7 @@ import numpy as np
 from mrgpssm.config import RunConfig, make_config, read_config
 from mrgpssm.data import Sequence as Series
 from mrgpssm.data import match
+from mrgpssm.data.doubts import doubt_inputs, doubt_scores, was_seen
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator import load
@@ -50,7 +51,7 @@ def gather(
         samples=samples,
         training=_training(model, config),
         trace=read_trace(run.trace),
-        seen_in_training=seen,
+        known=seen,
         rivals=rivals,
         packages=dict(identity.get("packages", {})),
         config=run.config.read_text(encoding="utf-8") if run.config.exists() else "",
@@ -70,16 +71,21 @@ def assemble(
     runs: Sequence[Forecast],
     *,
     training: Sequence[Series] | None,
+    known: bool = False,
     **about: Any,
 ) -> Evidence:
-    """Evidence from what is already in memory; `about` are further fields of `Evidence`."""
+    """Evidence from what is already in memory; `about` are further fields of `Evidence`.
+
+    Recordings count as seen in training where the model recognises them, and all of them where that is `known`.
+    """
     for column, name in enumerate(model.output_names):
         if all(np.isnan(s.outputs[:, column]).all() for s in test):
             raise DataError(f"Output {name!r} has no measured value in the test data; give recordings that have it.")
     recordings = []
     for s, run in zip(test, runs, strict=True):
         shown, lost = tamed(run, s.outputs)
-        recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost))
+        seen = known or was_seen(model.seen, s)
+        recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen))
     return Evidence(
         input_names=model.input_names,
         drive_names=model.drive_names,
@@ -90,14 +96,21 @@ def assemble(
         recordings=tuple(recordings),
         learned=learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
         training=None if training is None else _shown(training),
+        doubts=_doubts(model, test),
         **about,
     )
+
+
+def _doubts(model: FittedModel, test: Sequence[Series]) -> tuple[str, ...]:
+    """What was doubtful in training, and what is on the test."""
+    before = () if model.seen is None else model.seen.doubts
+    return (*before, *doubt_scores(model.seen, test), *doubt_inputs(model.seen, test))
 
 
 def _test(
     model: FittedModel, config: RunConfig | None, data: Sequence[str], time: str | None, run: RunDirectory
 ) -> tuple[list[Series], bool]:
-    """The test recordings, and whether the model was trained on them."""
+    """The test recordings, and whether they are known to be those of training."""
     if data:
         return _read(model, config, data, time), False
     if config is None:

@@ -8,6 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mrgpssm.suggest import Advice, Suggestion
+from mrgpssm.words import drawable
 
 MOST_OUTPUTS = 6
 _ALONE, _CORNER = "#222222", "#888888"
@@ -59,7 +60,7 @@ def _scales(axis: Axes, advice: Advice) -> None:
     _explained_axis(axis, min(float(e.single.min()), e.explained), e.explained)
     axis.set_ylabel("explained")
     found = ", ".join(map(str, advice.resolutions)) if advice.scales else "no scale found"
-    axis.set_title(f"{advice.output}: R = {found}  ({e.explained:.0%} explained)", fontsize=10, loc="left")
+    axis.set_title(f"{drawable(advice.output)}: R = {found}  ({e.explained:.0%} explained)", fontsize=10, loc="left")
     axis.margins(x=0.02)
 
 
@@ -76,7 +77,7 @@ def _coherence(axis: Axes, advice: Advice) -> None:
     """Coherence with each input; dashed, the corner frequency 1 / (2π τ) of each scale."""
     e = advice.evidence
     for i, name in enumerate(e.inputs):
-        axis.semilogx(e.frequency, e.coherence[:, i], color=_INPUTS[i % len(_INPUTS)], lw=1.1, label=name)
+        axis.semilogx(e.frequency, e.coherence[:, i], color=_INPUTS[i % len(_INPUTS)], lw=1.1, label=drawable(name))
     for scale in advice.scales:
         corner = 1 / (2 * np.pi * scale.seconds)
         if e.frequency[0] <= corner <= e.frequency[-1]:

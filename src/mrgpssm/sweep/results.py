@@ -9,8 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from mrgpssm.data.writers import csv_bytes
 from mrgpssm.storage import write_atomic
 from mrgpssm.sweep.runs import Run, read_record, record_path
+from mrgpssm.words import drawable
 
 
 def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
@@ -24,7 +26,7 @@ def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
 def write_results(directory: Path, table: pd.DataFrame) -> list[Path]:
     """results.csv, results.parquet where pyarrow is there, and comparison.png where matplotlib is."""
     written = [directory / "results.csv"]
-    write_atomic(written[0], table.to_csv(index=False).encode())
+    write_atomic(written[0], csv_bytes(table))
     if find_spec("pyarrow") is not None:
         buffer = BytesIO()
         table.to_parquet(buffer, index=False)
@@ -61,10 +63,10 @@ def comparison(table: pd.DataFrame) -> bytes:
             axis.plot(values, [place] * len(values), "o", color="tab:blue", alpha=0.5, markersize=4)
             if len(values):
                 axis.plot([values.median()] * 2, [place - 0.3, place + 0.3], color="black")
-        axis.set_title(" / ".join(map(str, key)), fontsize=9)  # pyright: ignore[reportArgumentType]
+        axis.set_title(drawable(" / ".join(map(str, key))), fontsize=9)  # pyright: ignore[reportArgumentType]
         axis.set_xlabel("RMSE / deviation of the test data")
         axis.grid(alpha=0.3)
-    axes[0].set_yticks(range(len(names)), names, fontsize=8)
+    axes[0].set_yticks(range(len(names)), [drawable(name) for name in names], fontsize=8)
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     return buffer.getvalue()

@@ -1,0 +1,173 @@
+"""What speaks against trusting data, or a model on them: one sentence each, for callers to print or to warn of."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from mrgpssm.data.seen import SHARE, Seen, hash_rows
+from mrgpssm.data.sequence import Sequence
+
+FAR = 20.0  # robust standard deviations; the emissions of engines reach 18
+OUTSIDE, ROWS = 0.2, 0.01  # ranges that inputs may leave the training range by, in so many of the rows
+_ROWS_EACH = 5  # measured rows for every inducing point
+_WINDOWS = 4  # that the measured rows of an output hold
+
+Sequences = list[Sequence]
+
+
+class Asked(NamedTuple):
+    """What a fit asks of the data: rows of a window at the coarsest resolution, inducing points, folds."""
+
+    window: int
+    inducing: int
+    folds: int
+
+
+def doubt_training(training: Sequences, validation: Sequences, asked: Asked) -> tuple[str, ...]:
+    """All that is doubtful about the data of a fit."""
+    folds = [] if validation else doubt_folds(training, asked)
+    return (*doubt_values(training), *doubt_amount(training, asked), *folds, *doubt_validation(training, validation))
+
+
+def doubt_values(sequences: Sequences) -> list[str]:
+    """Columns with values far from all others; a value is far beyond `FAR` robust standard deviations."""
+    found = []
+    for kind, label in (("inputs", "input"), ("outputs", "output")):
+        names = getattr(sequences[0], f"{kind[:-1]}_names")
+        for column, name in enumerate(names):
+            parts = [getattr(s, kind)[:, column] for s in sequences]
+            middle, deviation = _robust(np.concatenate(parts))
+            if deviation > 0:
+                distances = [np.nan_to_num(np.abs(part - middle)) / deviation for part in parts]
+                found += _far(sequences, parts, distances, f"{label} {name!r}")
+    return found
+
+
+def doubt_amount(training: Sequences, asked: Asked) -> list[str]:
+    """Outputs with too few measured rows for what is asked."""
+    need = max(_ROWS_EACH * asked.inducing, _WINDOWS * asked.window)
+    counts = np.sum([np.isfinite(s.outputs).sum(axis=0) for s in training], axis=0)
+    few = [(count, name) for count, name in zip(counts, training[0].output_names, strict=True) if count < need]
+    if not few:
+        return []
+    count, name = min(few)
+    return [
+        f"Output {name!r} has {count:,} measured rows and {need:,} are needed for {asked.inducing} inducing points and "
+        f"windows of {asked.window:,} rows: scores and bands cannot be trusted; record more."
+    ]
+
+
+def doubt_folds(training: Sequences, asked: Asked) -> list[str]:
+    """Folds that do not judge on new data: stretches shorter than a window, or recordings that share rows."""
+    if not asked.folds:
+        return []
+    found = []
+    if len(training) < asked.folds:
+        stretch = min(map(len, training)) // asked.folds
+        if stretch < asked.window:
+            found.append(
+                f"The folds are stretches of {stretch:,} rows, shorter than a window of {asked.window:,} rows: they "
+                "are not apart, and scores and bands cannot be trusted; give more or longer recordings."
+            )
+        return found
+    for later, (copy, share) in enumerate(_copies(training)):
+        if share >= SHARE and copy % asked.folds != later % asked.folds:
+            found.append(
+                f"{training[later].name} repeats {training[copy].name} ({share:.0%} of its rows), and they are in "
+                "different folds: scores and bands look better than they are; leave one out."
+            )
+    return found
+
+
+def doubt_validation(training: Sequences, validation: Sequences) -> list[str]:
+    """Validation data that are training data."""
+    remembered = Seen.of(training) if validation else None
+    names = [s.name for s in validation if was_seen(remembered, s)]
+    if not names:
+        return []
+    return [
+        f"Validation data were also given for training ({_listed(names)}): scores and bands look better than they are."
+    ]
+
+
+def was_seen(seen: Seen | None, sequence: Sequence) -> bool:
+    """Whether a sequence's rows were in training, as far as a model remembers."""
+    return seen is not None and seen.share(sequence) >= SHARE
+
+
+def doubt_scores(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
+    """Scores on data that the model was trained on."""
+    names = [s.name for s in sequences if was_seen(seen, s)]
+    return [f"Seen in training: {_listed(names)}; these scores do not say how good the model is."] if names else []
+
+
+def doubt_inputs(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
+    """Sequences whose inputs leave the training range: which column, by how much, and in how many rows."""
+    return [] if seen is None else [text for s in sequences for text in _outside(seen.ranges, s)]
+
+
+def _robust(values: np.ndarray) -> tuple[float, float]:
+    """Median, and a standard deviation that a few percent of wild values do not move.
+
+    The larger of that of the distances from the median and that of the middle 95 %, so that neither skewed columns nor
+    rare states of a valve are wild. Values at the median do not count, so that a switch is not wild either.
+    """
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return 0.0, 0.0
+    middle = float(np.median(known))
+    distances = np.abs(known - middle)
+    distances = distances[distances > 0]
+    low, high = np.quantile(known, [0.025, 0.975])
+    return middle, max(1.4826 * float(np.median(distances)) if len(distances) else 0.0, float(high - low) / 3.92)
+
+
+def _far(sequences: Sequences, parts: list[np.ndarray], distances: list[np.ndarray], what: str) -> list[str]:
+    """One sentence on the values of one column that are far, with the place of the farthest."""
+    count = sum(int((d > FAR).sum()) for d in distances)
+    if not count:
+        return []
+    farthest = int(np.argmax([d.max() for d in distances]))
+    row = int(np.argmax(distances[farthest]))
+    where = f"{parts[farthest][row]:g} in row {row} of {sequences[farthest].name}"
+    values = "a value" if count == 1 else f"{count:,} values, such as"
+    return [
+        f"{what[0].upper()}{what[1:]} has {values} {where}, {distances[farthest][row]:,.0f} robust standard deviations "
+        f"from its median: the model would learn from {'it' if count == 1 else 'them'}; correct or cut such rows."
+    ]
+
+
+def _copies(training: Sequences) -> Iterator[tuple[int, float]]:
+    """For every sequence the earlier one that it shares most rows with, and the share of its rows it has in common."""
+    hashes = [hash_rows(s) for s in training]
+    owners = np.repeat(np.arange(len(training)), [len(own) for own in hashes])
+    _, first, place = np.unique(np.concatenate(hashes), return_index=True, return_inverse=True)
+    earliest = owners[first][place]
+    for number in range(len(training)):
+        found = np.bincount(earliest[owners == number], minlength=number + 1)
+        total, found[number] = max(found.sum(), 1), 0
+        best = int(np.argmax(found))
+        yield best, float(found[best] / total)
+
+
+def _outside(ranges: np.ndarray, s: Sequence) -> Iterator[str]:
+    low, high = ranges.T
+    beyond = np.maximum(low - s.inputs, s.inputs - high)
+    excess = beyond.max(axis=0, initial=0.0).clip(0) / np.maximum(high - low, np.finfo(float).tiny)
+    share = (beyond > 0).mean(axis=0)
+    left = np.flatnonzero(((excess > OUTSIDE) & (share >= ROWS)) | (excess > 1))
+    if not len(left):
+        return
+    worst = int(left[np.argmax(excess[left])])
+    more = f", and {len(left) - 1} more do" if len(left) > 1 else ""
+    yield (
+        f"{s.name}: input {s.input_names[worst]!r} leaves the training range, {low[worst]:g} to {high[worst]:g}, by up "
+        f"to {excess[worst]:.2g} times its width in {share[worst]:.1%} of the rows{more}: there the model guesses, and "
+        "its bands are too narrow."
+    )
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
