@@ -18,6 +18,7 @@ from mrgpssm.static.trees import TreesPart
 from mrgpssm.static.weigh import shares
 
 _SAMPLES = 100
+_NAMES = {"static": "static part", "trees": "boosted trees"}
 
 AnyPart = StaticPart | TreesPart
 Learner = Callable[[np.ndarray, np.ndarray], AnyPart]  # from drive and outputs
@@ -26,11 +27,12 @@ Parts = dict[str, AnyPart]
 
 @dataclass(frozen=True)
 class Judge:
-    """A model, what it was trained on, and sequences it has not seen."""
+    """A model, what it was trained on, and sequences it has not seen; `name` is what people are told of those."""
 
     model: FittedModel
     trained_on: list[Sequence]
     unseen: list[Sequence]
+    name: str
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,23 @@ class Judged:
     after: pd.DataFrame | None
 
 
-def judged(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> Judged:
-    """Learn from what the judges have not seen; without judges the model stays as it is."""
+def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], tell: Callable[[str], None]) -> Judged:
+    """Learn from what the judges have not seen; without judges the model stays as it is.
+
+    `tell` hears what is under way.
+    """
     options = model.options
     if not judges:
         return Judged(model, None, None)
     if options.static or options.trees:
-        model, judges = _with_parts(model, training, judges)
+        model, judges = _with_parts(model, training, judges, tell)
     pairs = [(j.model, j.unseen) for j in judges]
+    over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
+    tell(f"scores of free runs over {over}")
     before = scores_of(pairs, _SAMPLES, 0)
     if not options.calibrate:
         return Judged(model, before, before)
+    tell(f"width of the bands, from free runs over {over}")
     if options.noise != "gaussian":
         noise = learned_noise(pairs, options.noise == "boosted")
         model, pairs = replace(model, noise=noise), [(replace(m, noise=noise), s) for m, s in pairs]
@@ -62,20 +70,29 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge]) ->
             replace(model, calibration=factors),
             [(replace(m, calibration=factors), s) for m, s in pairs],
         )
+    tell(f"scores of the calibrated bands over {over}")
     return Judged(model, before, scores_of(pairs, _SAMPLES, 0))
 
 
-def _with_parts(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> tuple[FittedModel, list[Judge]]:
+def _with_parts(
+    model: FittedModel, training: list[Sequence], judges: list[Judge], tell: Callable[[str], None]
+) -> tuple[FittedModel, list[Judge]]:
     """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
+    if model.options.static:
+        tell("kernels of the static part")
     learners = _learners(model.options, *_table(model, training))
 
-    def parts_of(model: FittedModel, sequences: list[Sequence]) -> Parts:
+    def parts_of(model: FittedModel, sequences: list[Sequence], whose: str) -> Parts:
         table = _table(model, sequences)
-        return {name: learn(*table) for name, learn in learners.items()}
+        found: Parts = {}
+        for name, learn in learners.items():
+            tell(f"{_NAMES[name]} of {whose}")
+            found[name] = learn(*table)
+        return found
 
-    own = parts_of(model, training)
-    parts = [own if j.model is model else parts_of(j.model, j.trained_on) for j in judges]
-    weighed = dict(zip(learners, _shares(judges, parts), strict=True))
+    own = parts_of(model, training, "the model")
+    parts = [own if j.model is model else parts_of(j.model, j.trained_on, j.name) for j in judges]
+    weighed = dict(zip(learners, _shares(judges, parts, tell), strict=True))
 
     def blended(model: FittedModel, parts: Parts) -> FittedModel:
         return replace(model, **{name: replace(part, shares=weighed[name]) for name, part in parts.items()})
@@ -104,10 +121,11 @@ def _table(model: FittedModel, sequences: list[Sequence]) -> tuple[np.ndarray, n
     return np.concatenate(drives), np.concatenate([model.scaling.outputs(s.outputs) for s in sequences])
 
 
-def _shares(judges: list[Judge], parts: list[Parts]) -> np.ndarray:
+def _shares(judges: list[Judge], parts: list[Parts], tell: Callable[[str], None]) -> np.ndarray:
     """(K, D_y)."""
     errors: list[tuple[np.ndarray, np.ndarray]] = []
     for judge, some in zip(judges, parts, strict=True):
+        tell(f"free runs of {judge.name}")
         for s, mean in zip(judge.unseen, free_means(judge.model, judge.unseen), strict=True):
             y, drive = judge.model.scaling.outputs(s.outputs), row_before(judge.model.drive(s))
             errors.append((mean - y, np.stack([part(drive) - y for part in some.values()])))

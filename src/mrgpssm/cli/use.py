@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
-from mrgpssm.cli.show import print_json, print_scores, scores_json
+from mrgpssm.cli.show import print_json, print_scores
 from mrgpssm.errors import ConfigError, DataError
 
 _ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
@@ -77,7 +77,7 @@ def evaluate(
     scores = fitted.score(sequences, samples=samples, seed=seed)
     found = rivals(methods, training, sequences) if methods else {}
     result = {"model": str(model), "rows": sum(map(len, sequences)), "sequences": len(sequences), "samples": samples,
-              "seed": seed, "scores": scores_json(scores)}  # fmt: skip
+              "seed": seed, "scores": scores.to_dict("index")}  # fmt: skip
     if methods:
         result["baselines"] = rivals_json(found)
     if out is not None:
