@@ -111,6 +111,7 @@ def test_a_model_without_arguments_learns_says_why_and_calibrates(capsys):
     said = capsys.readouterr().err
     assert model.chosen_
     assert all(f"chosen: {reason}" in said for reason in model.chosen_)
+    assert "fit: calibration: free runs of fold 2 of 4\n" in said
     assert model.fitted_.static is not None
     assert model.validation_scores_ is not None
     assert np.isfinite(model.validation_scores_.to_numpy()).all()

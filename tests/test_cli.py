@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from recordings import recording
 
 from mrgpssm.cli import main
+from mrgpssm.runs import RunDirectory
 
 pytestmark = pytest.mark.once
 HERE = Path(__file__).parent / "golden"
@@ -297,6 +299,75 @@ def test_the_runs_configuration_is_complete_and_trains_the_same_model(folder, ca
     assert (folder / "again" / "model.mrgpssm").read_bytes() == (folder / "run" / "model.mrgpssm").read_bytes()
     code, _, err = call(capsys, "resume", "run")
     assert (code, "this run is finished" in err) == (2, True)
+
+
+def stop_by(number: signal.Signals):
+    """What a stage does when somebody presses Ctrl-C in it, or kills the process politely."""
+
+    def stop(*_, **__):
+        os.kill(os.getpid(), number)
+
+    return stop
+
+
+def test_every_stage_of_a_fit_says_how_to_go_on_when_it_is_stopped(folder, capsys, monkeypatch):
+    """In training and after it; a second process is refused in both, and the end is the same."""
+    more = ("--validation", "b.csv")
+    assert call(capsys, *fit(*more))[0] == 0
+    (folder / "run").rename("whole")
+    says = "mrgpssm: Stopped; a checkpoint was written, go on with: mrgpssm resume run\n"
+    with monkeypatch.context() as patch:
+        patch.setattr("mrgpssm.runs.RunDirectory.note", stop_by(signal.SIGINT))
+        assert call(capsys, *fit(*more)) == (130, "", says)
+    with monkeypatch.context() as patch:
+        patch.setattr("mrgpssm.runs.RunDirectory.note", stop_by(signal.SIGTERM))
+        assert call(capsys, "resume", "run", "--quiet") == (143, "", says)
+
+    def meanwhile(*_):
+        code, _, err = call(capsys, "resume", "run", "--quiet")
+        assert (code, err.count("\n"), "another process is working in this folder" in err) == (2, 1, True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mrgpssm.estimator.judged", meanwhile)
+        assert call(capsys, "resume", "run", "--quiet") == (143, "", says)
+    with monkeypatch.context() as patch:
+        patch.setattr("mrgpssm.runs.RunDirectory.note", stop_by(signal.SIGKILL))  # no step is taken again
+        assert call(capsys, "resume", "run", "--quiet")[0] == 0
+    for name in ("model.mrgpssm", "metrics.json"):
+        assert (folder / "run" / name).read_bytes() == (folder / "whole" / name).read_bytes()
+
+
+def test_a_fit_that_is_refused_has_written_nothing(folder, capsys):
+    """Another process has claimed the folder, and has not yet said who it is."""
+    run = RunDirectory(folder / "run")
+    with run.claim():
+        run.config.write_text("of the other one")
+        before = digests(folder)
+        code, _, err = call(capsys, *fit())
+        assert (code, "another process is working in this folder" in err) == (2, True)
+        assert digests(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "inside", "says"),
+    [
+        (["demo"], "mrgpssm.experiments.demo.run_demo", "It keeps no checkpoints"),
+        (["sweep", "s.toml"], "mrgpssm.sweep.config.read_sweep", "Finished runs are kept: the same command goes on"),
+        (["tune", "t.toml"], "mrgpssm.config.read_tables", "Finished trials are kept: the same command goes on"),
+        (["reproduce", "grid"], "mrgpssm.experiments.reproduce.run.reproduce", "Finished pieces are kept"),
+        (["report", "run"], "mrgpssm.report.gather.gather", "Stopped."),
+        (["data", "fetch", "ballbeam"], "mrgpssm.data.fetch.fetch", "Whole files are kept"),
+    ],
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_every_command_says_what_a_stop_leaves(capsys, monkeypatch, words, inside, says, number):
+    monkeypatch.setattr(inside, stop_by(number))
+    code, _, err = call(capsys, *words)
+    assert code == 128 + number
+    assert err.startswith("mrgpssm: Stopped.")
+    assert says in err
+    assert err.count("\n") == 1
 
 
 def test_an_estimate_before_a_long_fit(folder, capsys):

@@ -71,9 +71,10 @@ def test_a_run_with_everything_goes_on_from_any_checkpoint_as_if_it_had_never_st
     plan, kept = backfit.Plan(settings, series, tasks, (3, 1), unseen), []
     fresh = backfit.begin(plan, ssm)
     whole = backfit.fit_fleet(plan, fresh, lambda progress: None, kept.append)
-    assert [(s.turn, s.step) for s in kept] == [(turn, step) for turn in range(4) for step in (2, 4)]
+    turns = [(turn, step) for turn in range(4) for step in (2, 4)]
+    assert [(s.turn, s.step) for s in kept] == [*turns, (4, 0)]
     assert whole.history[-1].done == whole.history[-1].total == 16
-    for snapshot in kept[1], kept[5]:
+    for snapshot in kept[1], kept[5], kept[-1]:
         stored = unpack_snapshot(pack_snapshot(snapshot, "mark"), fresh, "mark", "file")
         again = backfit.fit_fleet(plan, stored, lambda progress: None)
         for a, b in zip(jax.tree.leaves(whole.state), jax.tree.leaves(again.state), strict=True):

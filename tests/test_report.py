@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import gzip
+import html
 import json
 import sys
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from mrgpssm.cli import main
 from mrgpssm.cli.demo import _report as demo_report
 from mrgpssm.cli.report import open_page
 from mrgpssm.errors import ConfigError
-from mrgpssm.report.chart import Heat, Line, Panel, Section
+from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
@@ -34,6 +35,39 @@ pytestmark = pytest.mark.once
 
 def without(made, **fields):
     return dataclasses.replace(made, **fields)
+
+
+def test_what_was_kept_is_what_is_called_kept():
+    """One restart, or a mixture of the best; those with the best bounds are marked."""
+    one = evidence(restarts=4)
+    two = without(one, learned=without(one.learned, mixed=2))
+    for made, count in ((one, 1), (two, 2)):
+        section = by_key(made)["restarts"]
+        assert ("was kept." in section.lead) == (count == 1)
+        assert ("2 restarts with the best bounds" in section.lead) == (count == 2)
+        (kept,) = (mark for mark in section.panels[0].marks if isinstance(mark, Points) and mark.name == "kept")
+        bounds = one.learned.bounds
+        expected = np.sort(bounds.max(axis=1, keepdims=True) - bounds, axis=1)[:, :count]
+        np.testing.assert_array_equal(np.asarray(kept.x).reshape(expected.shape), expected)
+
+
+def test_the_trace_that_is_drawn_is_that_of_the_best_restart_beside_folds():
+    """A fleet holds the restarts and then the folds of every output."""
+    made = evidence(restarts=2)
+    groups, restarts, folds = 2, 2, 3
+    assert made.trace is not None
+    bound = np.arange(groups * (restarts + folds)) * np.ones((len(made.trace.done), 1))
+    shown = without(made, trace=without(made.trace, bound=bound, kl=np.full_like(bound, np.nan)))
+    for g, panel in enumerate(by_key(shown)["training"].panels):
+        best = g * (restarts + folds) + int(made.learned.bounds[g].argmax())
+        assert {float(v) for mark in panel.marks if isinstance(mark, Line) for v in mark.y} == {float(best)}
+
+
+def test_the_density_of_a_gaussian_is_called_so():
+    """`evaluate` calls the density of the predictive law nLL."""
+    page = render(evidence(), [])
+    assert "Gaussian nLL" in page
+    assert ">nLL<" not in page
 
 
 def uneven(made):
@@ -262,7 +296,10 @@ def test_a_run_without_test_data_is_judged_on_its_training_data_and_says_so(tmp_
     found = json.loads(capsys.readouterr().out)
     assert found["report"] == "report.html"
     assert {o["grade"] for o in found["outputs"].values()} <= {"doubtful", "bad"}
-    assert "training, tested on" in (tmp_path / "report.html").read_text()
+    page = html.unescape((tmp_path / "report.html").read_text())
+    assert "training, tested on" in page
+    lines = "mrgpssm fit 'first run/config.toml' --run-dir again\nmrgpssm report again --samples 20 --seed 0\n"
+    assert lines in page  # what is fitted is what is reported
 
 
 def test_missing_extras_are_one_sentence(monkeypatch):

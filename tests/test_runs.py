@@ -1,5 +1,6 @@
 """Runs survive: kills at any moment, full disks, interrupts; what is resumed ends as if it had never stopped."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -18,6 +19,7 @@ from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, StorageError
 from mrgpssm.errors import Interrupted
+from mrgpssm.progress import Reporter
 from mrgpssm.runs import RunDirectory
 from mrgpssm.storage import atomic, write_atomic
 
@@ -115,7 +117,7 @@ def test_an_old_checkpoint_that_cannot_be_removed_stops_nothing(tmp_path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", fail)
         tiny(cycles=1).fit(recording(0), progress=False, run_dir=tmp_path, checkpoint_seconds=0.0)
-    assert len(list((tmp_path / "checkpoints").glob("*.ckpt"))) == 4
+    assert len(list((tmp_path / "checkpoints").glob("*.ckpt"))) == 5
     assert (tmp_path / "model.mrgpssm").exists()
 
 
@@ -170,13 +172,85 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(whole, tmp_path, monke
     for chunks in (3, 2):
         with monkeypatch.context() as patch:
             StopAfter(patch, chunks)
-            with pytest.raises(Interrupted, match=f"Go on with: mrgpssm resume {root}"):
+            with pytest.raises(Interrupted, match="a checkpoint was written, go on by calling fit again") as stopped:
                 tiny().fit(data, progress=False, run_dir=root)
+        assert str(stopped.value).endswith(f"run_dir={root}")
     assert signal.getsignal(signal.SIGINT) is handler
     assert len(list((root / "checkpoints").glob("*.ckpt"))) == 2
     tiny().fit(data, progress=False, run_dir=root)
     assert digest(root / "model.mrgpssm") == digest(whole / "model.mrgpssm")
     assert (root / "trace.jsonl").read_text() == (whole / "trace.jsonl").read_text()
+
+
+class StopInStage:
+    """Interrupts a fit in its n-th stage after training, with a look at what others may do meanwhile."""
+
+    def __init__(self, monkeypatch, root: Path, number: int, by: signal.Signals = signal.SIGINT):
+        self.root, self.number, self.by = root, number, by
+        self.stages: list[str] = []
+        self.steps = 0
+        monkeypatch.setattr("mrgpssm.estimator.reporter", self.reporter)
+
+    @contextlib.contextmanager
+    def reporter(self, *_):
+        yield Reporter(self.step, self.stage)
+
+    def step(self, _):
+        self.steps += 1
+
+    def stage(self, name: str):
+        self.stages.append(name)
+        if len(self.stages) == self.number:
+            with pytest.raises(ConfigError, match="another process is working"), RunDirectory(self.root).claim():
+                pass
+            os.kill(os.getpid(), self.by)
+
+
+LEARNED: dict[str, Any] = {"static": 8, "trees": 2, "noise": "student"}
+
+
+@pytest.mark.usefixtures("whole")  # the same programs are compiled already
+def test_a_stop_in_any_stage_after_training_goes_on_with_that_stage_alone(tmp_path, monkeypatch):
+    """Static part, trees, free runs, noise and scores: each says how to go on, holds the lock, and ends the same."""
+    monkeypatch.setattr("mrgpssm.static.fit._ITERATIONS", 1)
+    monkeypatch.setattr("mrgpssm.static.fit._ROWS", 50)
+    data, root = ([recording(0), recording(1)], recording(2)), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        watched = StopInStage(patch, tmp_path / "whole", 0)
+        tiny(**LEARNED).fit(*data, run_dir=tmp_path / "whole")
+    assert watched.steps == 16
+    assert "calibration: free runs of the validation recordings" in watched.stages
+    last = {name.split(" of ")[0]: number + 1 for number, name in enumerate(watched.stages)}  # the last of every kind
+    assert len(last) >= 5
+    for attempt, number in enumerate(last.values()):
+        with monkeypatch.context() as patch:
+            found = StopInStage(patch, root, number, signal.SIGINT if attempt % 2 else signal.SIGTERM)
+            with pytest.raises(Interrupted, match="a checkpoint was written, go on by calling fit") as stopped:
+                tiny(**LEARNED).fit(*data, run_dir=root)
+        assert stopped.value.number == found.by
+        assert found.stages == watched.stages[:number]
+        assert found.steps == (0 if attempt else 16)  # trained once
+        assert not (root / "model.mrgpssm").exists()
+    tiny(**LEARNED).fit(*data, progress=False, run_dir=root)
+    for name in ("model.mrgpssm", "metrics.json", "trace.jsonl"):
+        assert digest(root / name) == digest(tmp_path / "whole" / name)
+
+
+def test_a_wish_to_stop_waits_for_the_steps_under_way_and_a_second_one_does_not(tmp_path):
+    run = RunDirectory(tmp_path)
+    with run.claim():
+        assert run.stop is not None
+        run.stop.patient = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interrupted, match="there is no checkpoint yet") as stopped:
+            os.kill(os.getpid(), signal.SIGINT)
+    assert stopped.value.number == signal.SIGINT
+
+
+def test_without_a_folder_ctrl_c_is_pythons_own():
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        tiny().fit(recording(0), progress=False, callbacks=[lambda _: os.kill(os.getpid(), signal.SIGINT)])
+    assert not isinstance(stopped.value, Interrupted)
 
 
 def test_a_damaged_checkpoint_is_passed_over_and_another_run_is_refused(tmp_path, monkeypatch):
@@ -223,11 +297,9 @@ def test_a_full_disk_stops_a_run_and_keeps_its_checkpoint(tmp_path, monkeypatch)
 
 def test_two_processes_do_not_share_a_run(tmp_path):
     run, other = RunDirectory(tmp_path), RunDirectory(tmp_path)
-    with (
-        run.claim("mark", {"options": {}}),
-        pytest.raises(ConfigError, match="another process is training"),
-        other.claim("mark", {"options": {}}),
-    ):
+    with run.claim(), run.claim(), pytest.raises(ConfigError, match="another process is working"), other.claim():
+        pass
+    with other.claim():
         pass
 
 

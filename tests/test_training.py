@@ -157,9 +157,10 @@ def test_a_run_goes_on_from_any_snapshot_as_if_it_had_never_stopped():
     series, tasks, ssm = problem(2, inducing=4)
     plan, kept = backfit.Plan(settings, series, tasks, (3, 1)), []
     whole = backfit.fit_fleet(plan, backfit.begin(plan, ssm), lambda progress: None, kept.append)
-    assert [(s.turn, s.step) for s in kept] == [(turn, step) for turn in range(4) for step in (2, 4)]
+    turns = [(turn, step) for turn in range(4) for step in (2, 4)]
+    assert [(s.turn, s.step) for s in kept] == [*turns, (4, 0)]
     assert [p.component for p in whole.history] == [1, 1, 0, 0, 1, 1, 0, 0]
-    for snapshot in kept[1], kept[4]:
+    for snapshot in kept[1], kept[4], kept[-1]:
         again = backfit.fit_fleet(plan, snapshot, lambda progress: None)
         for a, b in zip(jax.tree.leaves(whole.state), jax.tree.leaves(again.state), strict=True):
             np.testing.assert_array_equal(a, b)

@@ -84,6 +84,30 @@ def test_two_workers_share_a_journal(folder):
     assert 3 <= best.options["inducing"] <= 6
 
 
+def test_a_stop_ends_all_workers(folder, monkeypatch):
+    """Without this a stopped search waits for its workers."""
+    ended: list[int] = []
+
+    class Worker:
+        def __init__(self, target, args):
+            self.number = args[1]
+            assert target is tune._work_aside
+
+        def start(self):
+            pass
+
+        def join(self):
+            raise KeyboardInterrupt
+
+        def terminate(self):
+            ended.append(self.number)
+
+    monkeypatch.setattr(tune.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=Worker))
+    with pytest.raises(KeyboardInterrupt):
+        tune._share(make_tune(tables(folder), "t"), 0, 3)
+    assert ended == [0, 1, 2]
+
+
 def test_a_search_where_nothing_fits_says_so(folder, monkeypatch):
     pytest.importorskip("optuna", reason="Optuna is not installed (extra tune)")
 

@@ -1,5 +1,7 @@
 """What goes wrong for a user, as one sentence each: what, where, and what to do."""
 
+import signal
+
 
 class DataError(ValueError):
     """The data cannot be used as given."""
@@ -26,4 +28,8 @@ class StorageError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped by the user; the message says how to go on."""
+    """The work was stopped by Ctrl-C or SIGTERM; the message says what is left and how to go on."""
+
+    def __init__(self, message: str, number: int = signal.SIGINT):
+        super().__init__(message)
+        self.number = int(number)  # of the signal

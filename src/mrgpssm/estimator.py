@@ -41,12 +41,12 @@ from mrgpssm.planning import make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import forecast, scores
 from mrgpssm.progress import announce, reporter, told, warn_of
-from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, session
+from mrgpssm.runs import CHECKPOINT_SECONDS, RunDirectory, open_run, session, write_json
 from mrgpssm.runtime import Stepper, parse
 from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.estimate import estimate
-from mrgpssm.unseen import Judge, judged
+from mrgpssm.unseen import Judge, Judged, judged
 
 
 class MRGPSSM:
@@ -264,7 +264,7 @@ class MRGPSSM:
             ConfigError: An argument makes no sense, or `run_dir` holds another run or a finished one.
             DataError: The sequences cannot be used as given.
             FitError: No member could go on; the message names component, cycle and step.
-            Interrupted: Ctrl-C, after a checkpoint, where there is a `run_dir`.
+            Interrupted: Ctrl-C or SIGTERM, where there is a `run_dir`; the message says how to go on.
         """
         given = as_list(sequences, inputs, outputs, dt)
         options, training, scaling = self.check(given, validation is not None)
@@ -275,23 +275,22 @@ class MRGPSSM:
         doubts = doubt_training(training, held_out or [], _asked(options))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
-        with floating_point(options.precision), reporter(progress, options.resolutions) as shown:
-            report = told(shown, *callbacks)
-            plan, ssm = make_plan(options, training, scaling, held_out or [])
-            if run_dir is None:
-                fleet = fit_fleet(plan, begin(plan, ssm), report)
+        with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, options.resolutions) as shown:
+            with floating_point(options.precision):
+                plan, ssm = make_plan(options, training, scaling, held_out or [])
+                fleet = _train(run, options, plan, ssm, first, told(shown.steps, *callbacks))
+            model = replace(best_restarts(options, fleet, scaling, first), seen=Seen.of(training, doubts))
+            if held_out:
+                judges = [Judge(model, training, held_out, "the validation recordings")]
             else:
-                run = RunDirectory(Path(run_dir), checkpoint_seconds)
-                fleet = _fit_in(run, options, plan, ssm, first, report)
-        model = replace(best_restarts(options, fleet, scaling, first), seen=Seen.of(training, doubts))
-        judges = [Judge(model, training, held_out)] if held_out else _folds(model, fleet, training)
-        if options.folds and not judges:
-            warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
-        found = judged(model, training, judges)
-        self.fitted_, self.history_ = found.model, fleet.history
-        self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
-        if run_dir is not None:
-            self.save(RunDirectory(Path(run_dir)).model)
+                judges = _folds(model, fleet, training)
+            if options.folds and not judges:
+                warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
+            found = judged(model, training, judges, lambda what: shown.stage(f"calibration: {what}"))
+            self.fitted_, self.history_ = found.model, fleet.history
+            self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
+            if run is not None:
+                _leave(run, found)
         return self
 
     def simulate(
@@ -436,8 +435,18 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
     return model
 
 
-def _fit_in(run: RunDirectory, options: Options, plan: Plan, ssm: SSM[Component], first: Sequence, report) -> FleetFit:
-    """Train with a trace and checkpoints, from the last checkpoint where there is one."""
+def _train(
+    run: RunDirectory | None,
+    options: Options,
+    plan: Plan,
+    ssm: SSM[Component],
+    first: Sequence,
+    report: Callable[[Progress], None],
+) -> FleetFit:
+    """Train; in a run with a trace and checkpoints, from the last checkpoint where there is one."""
+    fresh = begin(plan, ssm)
+    if run is None:
+        return fit_fleet(plan, fresh, report)
     # Both paths agree, but not bit for bit: a run goes on by the one it began with.
     settings: dict[str, Any] = options.to_json() | {"native_kernel": ready()}
     identity = {
@@ -448,14 +457,22 @@ def _fit_in(run: RunDirectory, options: Options, plan: Plan, ssm: SSM[Component]
         "rows": int(plan.series.clock.shape[0]),
         "sequences": int(plan.series.lengths.shape[0]),
     }
-    mark = fingerprint(plan, settings)
-    with run.claim(mark, identity), session(run, begin(plan, ssm), report) as (start, note, keep):
+    run.identify(fingerprint(plan, settings), identity)
+    with session(run, fresh, len(plan.schedule), report) as (start, note, keep):
         return fit_fleet(plan, start, note, keep)
 
 
 def _asked(options: Options) -> Asked:
     """What the options ask of the amount of data."""
     return Asked(max(options.resolutions) * (options.buffer + options.window), options.inducing, options.folds)
+
+
+def _leave(run: RunDirectory, found: Judged) -> None:
+    """The scores, where there are some, and then the model: a run that has it is finished."""
+    if found.before is not None and found.after is not None:
+        scores = {"validation": found.after, "before_calibration": found.before}
+        write_json(run.metrics, {name: table.to_dict("index") for name, table in scores.items()})
+    write_model(run.model, found.model)
 
 
 def _check_data(options: Options, training: list[Sequence]) -> None:
@@ -487,7 +504,12 @@ def _folds(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> lis
     """The model of every fold, with what it has and what it has not seen."""
     folds = model.options.folds
     return [
-        Judge(replace(model, ensemble=(members,)), trained_on(training, folds, k), unseen(training, folds, k))
+        Judge(
+            replace(model, ensemble=(members,)),
+            trained_on(training, folds, k),
+            unseen(training, folds, k),
+            f"fold {k + 1} of {folds}",
+        )
         for k, members in fold_members(model.options, fleet, len(model.groups))
     ]
 

@@ -1,14 +1,15 @@
-"""Showing people how training goes: a live bar on a terminal, plain lines elsewhere, nothing when asked."""
+"""Showing people how a fit goes: a live bar on a terminal, plain lines elsewhere, nothing when asked."""
 
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from mrgpssm.errors import DataWarning
 from mrgpssm.training import Progress as Report
@@ -17,11 +18,18 @@ from mrgpssm.words import printable
 _LINE_SECONDS = 10.0
 
 
+class Reporter(NamedTuple):
+    """Two callbacks: `steps` takes the reports of `fit_fleet`, `stage` a few words on what is done after training."""
+
+    steps: Callable[[Report], None]
+    stage: Callable[[str], None]
+
+
 @contextmanager
 def reporter(show: bool, resolutions: tuple[int, ...], label: str = "fit"):
-    """A callback for `fit_fleet`."""
+    """Callbacks that show a fit, where that is wanted."""
     if not show:
-        yield _silent
+        yield Reporter(_ignore, _ignore)
     elif sys.stderr.isatty():
         with _bar(label) as bar:
             yield _live(bar, resolutions)
@@ -51,8 +59,8 @@ def warn_of(doubts: Iterable[str]) -> None:
         warnings.warn(doubt, DataWarning, stacklevel=3)
 
 
-def _silent(report: Report) -> None:
-    del report
+def _ignore(_: object) -> None:
+    pass
 
 
 def describe(report: Report, resolutions: tuple[int, ...]) -> str:
@@ -66,27 +74,29 @@ def describe(report: Report, resolutions: tuple[int, ...]) -> str:
 
 
 def _bar(label: str) -> Progress:
-    columns = (
-        TextColumn(label, markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    return Progress(
-        *columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True), transient=True
-    )
+    columns = (TextColumn(label, markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    description = TextColumn("{task.description}", markup=False)
+    return Progress(*columns, description, console=Console(stderr=True), transient=True)
 
 
-def _live(bar: Progress, resolutions: tuple[int, ...]) -> Callable[[Report], None]:
+def _live(bar: Progress, resolutions: tuple[int, ...]) -> Reporter:
     task = bar.add_task("compiling", total=None)
 
     def show(report: Report) -> None:
         bar.update(task, total=report.total, completed=report.done, description=describe(report, resolutions))
 
-    return show
+    later: list[TaskID] = []
+
+    def name(stage: str) -> None:
+        if not later:
+            bar.update(task, visible=False)
+            later.append(bar.add_task("", total=None))  # how long it takes is not known
+        bar.update(later[0], description=printable(stage))
+
+    return Reporter(show, name)
 
 
-def _lines(resolutions: tuple[int, ...], label: str) -> Callable[[Report], None]:
+def _lines(resolutions: tuple[int, ...], label: str) -> Reporter:
     last = time.monotonic()
     begun: tuple[float, int] | None = None  # speed counts from the first report on: compiling and resumed steps do not
 
@@ -102,4 +112,7 @@ def _lines(resolutions: tuple[int, ...], label: str) -> Callable[[Report], None]
             line += f", {(now - begun[0]) * (report.total - report.done) / (report.done - begun[1]):.0f} s left"
         print(printable(line), file=sys.stderr, flush=True)
 
-    return show
+    def name(stage: str) -> None:
+        print(printable(f"{label}: {stage}"), file=sys.stderr, flush=True)
+
+    return Reporter(show, name)

@@ -3,16 +3,15 @@
 RUN/run.json       options, columns, versions and the fingerprint of options and data
 RUN/config.toml    the resolved configuration (written by the command line)
 RUN/trace.jsonl    one line per chunk of steps
-RUN/checkpoints/   the last two
-RUN/model.mrgpssm  when training is done
-RUN/metrics.json   scores, where there was validation data
+RUN/checkpoints/   the last two; the last one of all holds the end of training
+RUN/metrics.json   scores, where there was unseen data
+RUN/model.mrgpssm  written last: a run that has it is finished
 """
 
 import contextlib
 import json
 import os
-import signal
-import threading
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -21,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.errors import ConfigError, Interrupted, ModelFileError
+from mrgpssm.errors import ConfigError, ModelFileError
+from mrgpssm.interrupts import Stop, listening
 from mrgpssm.storage import append_line, discard, make_directory, open_lock, read_bytes, write_atomic
 from mrgpssm.training import Progress, Snapshot
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
@@ -39,21 +39,44 @@ class RunDirectory:
         self.config, self.metrics = self.root / "config.toml", self.root / "metrics.json"
         self.model, self.checkpoints = self.root / "model.mrgpssm", self.root / "checkpoints"
         self.mark = ""
+        self.stop: Stop | None = None  # while it is claimed
+
+    def __fspath__(self) -> str:
+        return str(self.root)
 
     @contextlib.contextmanager
-    def claim(self, mark: str, identity: dict[str, Any]) -> Iterator[None]:
-        """Make the folder this run's, or check that it is; no second process may write to it meanwhile."""
-        make_directory(self.checkpoints)
-        with _locked(self.root):
-            if self.model.exists():
-                raise ConfigError(f"{self.root} holds a finished run; choose another folder, or delete it.")
-            if self.identity.exists():
-                self._check_same(mark, identity)
-            else:
-                packages = {name: version(name) for name in ("mrgpssm", "jax", "jaxlib", "numpy")}
-                write_json(self.identity, identity | {"fingerprint": mark, "packages": packages})
-            self.mark = mark
+    def claim(self) -> Iterator[None]:
+        """Keep other processes out until the run has all its files; Ctrl-C and SIGTERM then say how to go on.
+
+        Claimed again while it is claimed, it stays so.
+        """
+        if self.stop is not None:
             yield
+            return
+        make_directory(self.checkpoints)
+        with _locked(self.root), listening(self.explain_stop) as self.stop:
+            try:
+                if self.model.exists():
+                    raise ConfigError(f"{self.root} holds a finished run; choose another folder, or delete it.")
+                yield
+            finally:
+                self.stop = None
+
+    def identify(self, mark: str, identity: dict[str, Any]) -> None:
+        """Make the folder this run's, or check that it is."""
+        if self.identity.exists():
+            self._check_same(mark, identity)
+        else:
+            packages = {name: version(name) for name in ("mrgpssm", "jax", "jaxlib", "numpy")}
+            write_json(self.identity, identity | {"fingerprint": mark, "packages": packages})
+        self.mark = mark
+
+    def explain_stop(self) -> str:
+        """What a stop leaves, and how to go on."""
+        left = "a checkpoint was written" if self._files() else "there is no checkpoint yet"
+        if self.config.exists():
+            return f"Stopped; {left}, go on with: mrgpssm resume {shlex.quote(str(self.root))}"
+        return f"Stopped; {left}, go on by calling fit again with the same data, arguments and run_dir={self.root}"
 
     def latest(self, template: Snapshot) -> Snapshot | None:
         """The newest checkpoint that can be read; a damaged one is passed over."""
@@ -99,32 +122,48 @@ class RunDirectory:
 
 
 @contextlib.contextmanager
-def session(
-    run: RunDirectory, fresh: Snapshot, report: Callable[[Progress], None]
-) -> Iterator[tuple[Snapshot, Callable[[Progress], None], Callable[[Snapshot], None]]]:
-    """Where to start, and the two callbacks that write the trace and the checkpoints.
+def open_run(run_dir: str | os.PathLike[str] | None, every: float) -> Iterator[RunDirectory | None]:
+    """The claimed run of a folder, or None; one that the caller has claimed already is taken as it is."""
+    if run_dir is None:
+        yield None
+        return
+    run = run_dir if isinstance(run_dir, RunDirectory) else RunDirectory(Path(run_dir), every)
+    with run.claim():
+        yield run
 
-    Ctrl-C (or a polite kill) is answered at the end of the chunk under way, with a checkpoint.
+
+@contextlib.contextmanager
+def session(
+    run: RunDirectory, fresh: Snapshot, turns: int, report: Callable[[Progress], None]
+) -> Iterator[tuple[Snapshot, Callable[[Progress], None], Callable[[Snapshot], None]]]:
+    """Where to start, and the two callbacks that write the trace and the checkpoints, the last one after all turns.
+
+    Until then a wish to stop is answered at the end of the chunk under way, with a checkpoint.
     """
-    start = run.latest(fresh) or fresh
+    start, stop, last = run.latest(fresh) or fresh, run.stop, time.monotonic()
+    if stop is None:
+        raise ValueError("Claim the run first.")
     run.restart_trace(start.history)
-    last = time.monotonic()
 
     def note(progress: Progress) -> None:
         run.note(progress)
         report(progress)
 
-    with _polite_stop() as asked:
+    def keep(snapshot: Snapshot) -> None:
+        nonlocal last
+        finished = snapshot.turn == turns
+        if finished or stop.asked is not None or time.monotonic() - last >= run.every:
+            run.save(snapshot)
+            last = time.monotonic()
+        stop.patient = not finished
+        stop.check()
 
-        def keep(snapshot: Snapshot) -> None:
-            nonlocal last
-            if asked.is_set() or time.monotonic() - last >= run.every:
-                run.save(snapshot)
-                last = time.monotonic()
-            if asked.is_set():
-                raise Interrupted(f"Stopped, with a checkpoint. Go on with: mrgpssm resume {run.root}")
-
+    stop.patient = start.turn < turns
+    try:
         yield start, note, keep
+    finally:
+        stop.patient = False
+    stop.check()
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -164,27 +203,6 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 
 @contextlib.contextmanager
-def _polite_stop() -> Iterator[threading.Event]:
-    """Set by the first interrupt; the second one acts at once. Only the main thread may listen to signals."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def ask(*_: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
 def _locked(root: Path) -> Iterator[None]:
     """One process per run; the lock goes with the process, however it ends."""
     if os.name != "posix":
@@ -196,5 +214,5 @@ def _locked(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigError(f"{root}: another process is training in this folder; wait for it, or stop it.") from None
+            raise ConfigError(f"{root}: another process is working in this folder; wait for it, or stop it.") from None
         yield

@@ -13,6 +13,7 @@ The journal may be shared by any number of processes; what is in it is never run
 """
 
 import multiprocessing
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -105,18 +106,34 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     if workers == 1:
         _work(config, before, tell)
     else:
-        context = multiprocessing.get_context("spawn")
-        crew = [context.Process(target=_work, args=(config, before + number, None)) for number in range(workers)]
-        for process in crew:
-            process.start()
-        for process in crew:
-            process.join()
+        _share(config, before, workers)
     done = _study(config, 0)
     complete = [t for t in done.trials if t.value is not None and np.isfinite(t.value)]
     if not complete:
         raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
     best = min(complete, key=lambda t: t.value)
     return Best(best.value, best.user_attrs["options"], _finished(done))
+
+
+def _share(config: TuneConfig, before: int, workers: int) -> None:
+    """The trials in several processes, which end when this one is stopped."""
+    context = multiprocessing.get_context("spawn")
+    crew = [context.Process(target=_work_aside, args=(config, before + number)) for number in range(workers)]
+    for process in crew:
+        process.start()
+    try:
+        for process in crew:
+            process.join()
+    except KeyboardInterrupt:
+        for process in crew:
+            process.terminate()
+        raise
+
+
+def _work_aside(config: TuneConfig, seed: int) -> None:
+    """A terminal sends Ctrl-C to all processes; the first of them answers it for all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _work(config, seed, None)
 
 
 def _optuna() -> Any:

@@ -25,20 +25,23 @@ _SAMPLES = 100
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
 _LEVELS = (np.arange(20) + 0.5) / 20  # whose quantiles choose a temperature
 _GROUPS = 4
+_NAMES = {"static": "static part", "trees": "boosted trees"}
 
 AnyPart = StaticPart | TreesPart
 Learner = Callable[[np.ndarray, np.ndarray], AnyPart]  # from drive and outputs
 Parts = dict[str, AnyPart]
+Stage = Callable[[str], None]  # hears the name of what is under way
 Tell = Callable[[Piece, Measurements, np.ndarray], Table]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A model, what it was trained on, and sequences it has not seen."""
+    """A model, what it was trained on, and sequences it has not seen; `name` is what people are told of those."""
 
     model: FittedModel
     trained_on: list[Sequence]
     unseen: list[Sequence]
+    name: str
 
 
 @dataclass(frozen=True)
@@ -50,26 +53,33 @@ class Judged:
     after: pd.DataFrame | None
 
 
-def judged(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> Judged:
+def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], stage: Stage) -> Judged:
     """Learn from what the judges have not seen; without judges the model stays as it is.
 
     Their free runs are simulated once. Instantaneous parts, temperature and noise law, and the scores before and after
-    are all made from these.
+    are all made from these. `stage` hears what is under way.
     """
     options = model.options
     if not judges:
         return Judged(model, None, None)
-    runs = [keep_runs(j.model, j.unseen, _SAMPLES, 0) for j in judges]
+    runs = []
+    for judge in judges:
+        stage(f"free runs of {judge.name}")
+        runs.append(keep_runs(judge.model, judge.unseen, _SAMPLES, 0))
     if options.static or options.trees:
-        model, runs = _with_parts(model, training, judges, runs)
+        model, runs = _with_parts(model, training, judges, runs, stage)
+    over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
+    stage(f"scores of free runs over {over}")
     before = score_runs(runs)
     if not options.calibrate:
         return Judged(model, before, before)
+    stage(f"width of the bands, from free runs over {over}")
     if options.noise != "gaussian":
         model = replace(model, noise=learn_noise(runs, options.noise == "boosted"))
     else:
         model = replace(model, calibration=learn_temperature(runs))
     after = [replace(r, law=replace(r.law, calibration=model.calibration, noise=model.noise)) for r in runs]
+    stage(f"scores of the calibrated bands over {over}")
     return Judged(model, before, score_runs(after))
 
 
@@ -109,17 +119,23 @@ def _groups(lengths: list[int]) -> np.ndarray:
 
 
 def _with_parts(
-    model: FittedModel, training: list[Sequence], judges: list[Judge], runs: list[FreeRuns]
+    model: FittedModel, training: list[Sequence], judges: list[Judge], runs: list[FreeRuns], stage: Stage
 ) -> tuple[FittedModel, list[FreeRuns]]:
     """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
+    if model.options.static:
+        stage("kernels of the static part")
     learners = _learners(model.options, *_table(model, training))
 
-    def parts_of(model: FittedModel, sequences: list[Sequence]) -> Parts:
+    def parts_of(model: FittedModel, sequences: list[Sequence], whose: str) -> Parts:
         table = _table(model, sequences)
-        return {name: learn(*table) for name, learn in learners.items()}
+        found: Parts = {}
+        for name, learn in learners.items():
+            stage(f"{_NAMES[name]} of {whose}")
+            found[name] = learn(*table)
+        return found
 
-    own = parts_of(model, training)
-    parts = [own if j.model is model else parts_of(j.model, j.trained_on) for j in judges]
+    own = parts_of(model, training, "the model")
+    parts = [own if j.model is model else parts_of(j.model, j.trained_on, j.name) for j in judges]
     weighed = dict(zip(learners, _shares(runs, parts), strict=True))
 
     def share(parts: Parts) -> Parts:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mrgpssm.cli.show import print_rows, score_cells, score_titles, scores_json
+from mrgpssm.cli.show import print_rows, score_cells, score_titles
 from mrgpssm.errors import ConfigError
 
 _SHOWN = ("rmse", "fit_percent", "nll", "crps", "coverage_90", "coverage_95")
@@ -30,7 +30,7 @@ def rivals(methods: tuple[str, ...], training, test) -> dict[str, Any]:
 
 def rivals_json(found: dict[str, Any]) -> dict[str, Any]:
     """Scores and chosen settings as plain values."""
-    return {name: {"scores": scores_json(r.scores), "chosen": r.chosen} for name, r in found.items()}
+    return {name: {"scores": r.scores.to_dict("index"), "chosen": r.chosen} for name, r in found.items()}
 
 
 def print_comparison(title: str, scores, found: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.cli.show import print_json, print_rows, print_scores, say, scores_json, warned
+from mrgpssm.cli.show import print_json, print_rows, print_scores, say, warned
 from mrgpssm.config import RunConfig, make_config, read_config, resolved
 from mrgpssm.errors import ConfigError
 
@@ -49,8 +49,8 @@ def fit(
     steps: Annotated[Whole, typer.Option(help="Steps per component and cycle.")] = None,
     learning_rate: Annotated[Number, typer.Option(help="Step size of the optimiser.")] = None,
     anneal: Annotated[Number, typer.Option(help="Last factor on the learning rate.")] = None,
-    restarts: Annotated[Whole, typer.Option(help="Random starts; the best bound is kept.")] = None,
-    ensemble: Annotated[Whole, typer.Option(help="How many of the restarts are kept, as a mixture.")] = None,
+    restarts: Annotated[Whole, typer.Option(help="Random starts; --ensemble says how many are kept.")] = None,
+    ensemble: Annotated[Whole, typer.Option(help="How many of the restarts are kept, the best, as a mixture.")] = None,
     preset: Annotated[Text, typer.Option(help="stable or paper.")] = None,
     precision: Annotated[Text, typer.Option(help="float32 or float64.")] = None,
     window_start: Annotated[Text, typer.Option(help="cache, initial or recognition.")] = None,
@@ -126,27 +126,22 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
     from mrgpssm.estimator import MRGPSSM
     from mrgpssm.options import check_calibration
     from mrgpssm.progress import announce
-    from mrgpssm.runs import RunDirectory, write_json
+    from mrgpssm.runs import RunDirectory
     from mrgpssm.storage import write_atomic
 
-    run = RunDirectory(Path(config.run.directory))
+    run = RunDirectory(Path(config.run.directory), config.run.checkpoint_seconds)
     model, training, validation = _prepare(config)
     options, *_ = model.check(training, bool(validation))
     check_calibration(options, bool(validation))
-    if fresh:
-        write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
     announce(() if quiet else model.chosen_)
     model = MRGPSSM(**options.to_json())  # what is chosen from the data is chosen once
-    with warned() as doubts:
-        model.fit(training, validation or None, not quiet, run.root, config.run.checkpoint_seconds)
-    bounds = [[b if math.isfinite(b) else None for b in row] for row in model.bounds_.tolist()]  # JSON has no infinity
-    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": bounds, "warnings": doubts}
-    if model.validation_scores_ is not None and model.uncalibrated_scores_ is not None:
-        result["validation"] = scores_json(model.validation_scores_)
-        result["before_calibration"] = scores_json(model.uncalibrated_scores_)
-        write_json(run.metrics, result)
+    with run.claim(), warned() as doubts:
+        if fresh:
+            _refuse_used(run.root)  # once more: only now nobody else can write to it
+            write_atomic(run.config, resolved(config, options.to_json()).to_toml().encode())
+        model.fit(training, validation or None, not quiet, run)
     if as_json:
-        print_json(result)
+        print_json(_result(run, model) | {"warnings": doubts})
         return
     if model.validation_scores_ is not None:
         what = "validation files" if validation else "files that each fold left out"
@@ -154,6 +149,16 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         if options.calibrate:
             say(_calibrated(model))
     say(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
+
+
+def _result(run, model) -> dict[str, Any]:
+    """What a fit left, for machines."""
+    bounds = [[b if math.isfinite(b) else None for b in row] for row in model.bounds_.tolist()]  # JSON has no infinity
+    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": bounds}
+    if model.validation_scores_ is not None:
+        result["validation"] = model.validation_scores_.to_dict("index")
+        result["before_calibration"] = model.uncalibrated_scores_.to_dict("index")
+    return result
 
 
 def _calibrated(model) -> str:

@@ -83,8 +83,3 @@ def score_titles(keys: Iterable[str] = _TITLES) -> list[str]:
 def score_cells(row: pd.Series, keys: Iterable[str] = _TITLES) -> list[str]:
     """One output's scores as text."""
     return [f"{100 * row[key]:.0f}" if key in _PERCENT else f"{row[key]:.4g}" for key in keys]
-
-
-def scores_json(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Scores as plain numbers."""
-    return {str(name): {str(key): float(value) for key, value in row.items()} for name, row in scores.iterrows()}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
-from mrgpssm.cli.show import print_json, print_scores, say, scores_json, warned
+from mrgpssm.cli.show import print_json, print_scores, say, warned
 from mrgpssm.errors import ConfigError, DataError
 
 _ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
@@ -83,8 +83,16 @@ def evaluate(
         scores = fitted.score(sequences, samples=samples, seed=seed)
     seen = [s.name for s in sequences if was_seen(fitted.fitted_.seen, s)]
     found = rivals(methods, training, sequences) if methods else {}
-    result = {"model": str(model), "rows": sum(map(len, sequences)), "sequences": len(sequences), "samples": samples,
-              "seed": seed, "scores": scores_json(scores), "seen_in_training": seen, "warnings": doubts}  # fmt: skip
+    result = {
+        "model": str(model),
+        "rows": sum(map(len, sequences)),
+        "sequences": len(sequences),
+        "samples": samples,
+        "seed": seed,
+        "scores": scores.to_dict("index"),
+        "seen_in_training": seen,
+        "warnings": doubts,
+    }
     if methods:
         result["baselines"] = rivals_json(found)
     if out is not None:

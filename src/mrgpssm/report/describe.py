@@ -71,7 +71,7 @@ def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str,
             "rmse": _number(s["rmse"], ".3g", f" {evidence.units.get(name, '')}".rstrip()),
             "cover50": _number(100 * s["coverage_50"], ".0f", " %"),
             "cover90": _number(100 * s["coverage_90"], ".0f", " %"),
-            "nll": _number(s["nll_gaussian"], ".2f"),
+            "nll_gaussian": _number(s["nll_gaussian"], ".2f"),
         }
         for name, s in zip(evidence.output_names, score(evidence), strict=True)
     ]

@@ -62,7 +62,8 @@ class DriftMap:
 class Learned:
     """The fitted model as numbers: components of every model, drift maps, bounds (models, restarts).
 
-    `states` are what the report calls states that drive faster components.
+    `states` are what the report calls states that drive faster components; `mixed` is how many restarts of every model
+    are kept, those with the best bounds, as a mixture.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -70,6 +71,7 @@ class Learned:
     drifts: tuple[DriftMap, ...]
     bounds: np.ndarray
     states: tuple[str, ...] = ()
+    mixed: int = 1
 
 
 @dataclass(frozen=True)

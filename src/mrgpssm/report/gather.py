@@ -22,6 +22,8 @@ from mrgpssm.report.learned import learned
 from mrgpssm.report.trace import read_trace
 from mrgpssm.runs import RunDirectory, read_json
 
+_AGAIN = "again"  # the folder of a repeated run
+
 
 def gather(
     root: Path,
@@ -55,7 +57,7 @@ def gather(
         rivals=rivals,
         packages=dict(identity.get("packages", {})),
         config=run.config.read_text(encoding="utf-8") if run.config.exists() else "",
-        commands=_commands(root, data, time, samples, seed),
+        commands=_commands(run, data, time, samples, seed, notes, compare),
     )
 
 
@@ -157,9 +159,22 @@ def _rival(root: Path, outputs: tuple[str, ...]) -> Rival:
     return Rival(root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores})
 
 
-def _commands(root: Path, data: Sequence[str], time: str | None, samples: int, seed: int) -> tuple[str, ...]:
-    """The shell lines that make the run and this report again."""
-    words = ["mrgpssm", "report", str(root), *(word for file in data for word in ("--data", file))]
+def _commands(
+    run: RunDirectory,
+    data: Sequence[str],
+    time: str | None,
+    samples: int,
+    seed: int,
+    notes: str,
+    compare: Sequence[Path],
+) -> tuple[str, ...]:
+    """The shell lines that make the run and this report again; a run that Python made is there to be reported."""
+    made = run.config.exists()
+    fit = ["mrgpssm", "fit", str(run.config), "--run-dir", _AGAIN]
+    words = ["mrgpssm", "report", _AGAIN if made else str(run.root)]
+    words += [word for file in data for word in ("--data", file)]
+    words += [word for other in compare for word in ("--compare", str(other))]
+    words += ["--note", notes] if notes else []
     words += ["--time", time] if time else []
     words += ["--samples", str(samples), "--seed", str(seed)]
-    return (f"mrgpssm fit {shlex.quote(str(root / 'config.toml'))} --run-dir again", shlex.join(words))
+    return tuple(shlex.join(line) for line in ([fit, words] if made else [words]))

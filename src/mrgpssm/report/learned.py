@@ -34,7 +34,8 @@ def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
             )
         ]
     found = tuple(d for d in drifts if d is not None)
-    return Learned(model.groups, parts, found, np.asarray(model.bounds, float), _state_names(model.models[0]))
+    bounds, states = np.asarray(model.bounds, float), _state_names(model.models[0])
+    return Learned(model.groups, parts, found, bounds, states, len(model.ensemble))
 
 
 def mean_path(dynamics: Dynamics, start: np.ndarray, inputs: np.ndarray, h: float) -> np.ndarray:

@@ -153,8 +153,8 @@ def fit_fleet(
     """Train every member: turns x steps, some components on the residual of the others, then cached.
 
     A single component trains all its steps under one learning-rate schedule; several reset it in every cycle. Where
-    several devices are visible they share the members. `keep` sees a snapshot after every chunk of steps; a run
-    started from any of them ends in the same numbers.
+    several devices are visible they share the members. `keep` sees a snapshot after every chunk of steps and one after
+    the last turn; a run started from any of them ends in the same numbers.
     """
     mesh = fleet_mesh(plan.tasks.columns.shape[0])
     plan = replace(plan, series=on_all(plan.series, mesh))
@@ -171,6 +171,8 @@ def fit_fleet(
         here = replace(here, turn=here.turn + 1, step=0, alive=journal.alive)
         if here.turn == len(plan.schedule) or plan.schedule[here.turn][0] > cycle:
             here = _keep_best(plan, here)
+    if here is not start:
+        keep(here)
     state = here.state if here.kept is None else eqx.tree_at(lambda s: s.ssm, here.state, here.kept)
     bounds = series_bound(state.ssm, plan.resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
     alive, bounds = journal.alive, np.where(journal.alive, np.asarray(bounds, float), -np.inf)

@@ -55,7 +55,7 @@ def run_method(method: Method, problem: Problem, evaluation: Evaluation, *, show
     with floating_point(options.precision), reporter(show, options.resolutions, method.name) as report:
         fleet = make_fleet(options, problem, method.observation_sd)
         try:
-            fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report))
+            fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report.steps))
         except FitError as error:
             return _all_diverged(fleet, problem, str(error), laps.seconds())
         trained = laps.seconds()

@@ -42,7 +42,7 @@ def make_latents(
         options = make_options(_settings(experiment) | {"resolutions": [resolution]})
         with floating_point(options.precision), reporter(show, options.resolutions, f"latents {key}") as report:
             fleet = make_fleet(options, problem, experiment.methods[0].observation_sd)
-            fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report))
+            fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report.steps))
             best = chosen(fleet, fitted.bounds)[0]
             course = make_course(fleet, problem)
             outcome = evaluate(

@@ -21,13 +21,18 @@ def restart_spread(evidence: Evidence) -> Section:
     lost = int(np.sum(~np.isfinite(below)))
     given_up = f", {lost} given up" if lost else ""
     note = f"{bounds.shape[1]} starts each, up to {values.max():,.0f} nats apart{given_up}"
-    kept = np.arange(len(names), dtype=float)
+    mixed = evidence.learned.mixed
+    best = np.sort(below, axis=1)[:, :mixed]  # those that were given up come last
+    kept = np.repeat(np.arange(len(names), dtype=float), mixed)
     marks = (Points("a start", values, rows.astype(float), "model", 10.0, 0.6),
-             Points("kept", np.zeros(len(names)), kept, "residual", 10.0))  # fmt: skip
+             Points("kept", best.ravel(), kept, "residual", 10.0))  # fmt: skip
     ticks = Ticks(tuple(float(i) for i in range(len(names))), names)
     panel = Panel("All restarts", "bound below the best / nats", "output", marks, note=note, y_ticks=ticks,
                   y_range=(len(names) - 0.5, -0.5), alt=f"Spread of the lower bounds of restarts: {note}.")  # fmt: skip
-    lead = "The restart with the best bound on the training data was kept. A wide spread asks for more restarts."
+    kept_are = "restart with the best bound on the training data was kept"
+    if mixed > 1:
+        kept_are = f"{mixed} restarts with the best bounds on the training data were kept, as a mixture"
+    lead = f"The {kept_are}. A wide spread asks for more restarts."
     return Section(key, title, lead, (panel,), columns=2)
 
 

@@ -9,20 +9,20 @@ from mrgpssm.report.palette import part_role
 
 
 def training(evidence: Evidence) -> Section:
-    """Bound, likelihood and KL of the chosen restart of every model."""
+    """Bound, likelihood and KL of the best restart of every model."""
     key, title = "training", "How training went"
     trace = evidence.trace
     if trace is None or not len(trace.done):
         return Section(key, title, "", missing="The run left no trace of its training, so its course cannot be drawn.")
-    bounds = evidence.learned.bounds
-    panels: list[Panel] = []
-    for g, group in enumerate(evidence.learned.groups):
-        member = g * bounds.shape[1] + int(bounds[g].argmax())
+    learned, panels = evidence.learned, []
+    each = trace.bound.shape[1] // len(learned.groups)  # restarts, and then folds
+    for g, group in enumerate(learned.groups):
+        member = g * each + int(learned.bounds[g].argmax())
         name = ", ".join(evidence.output_names[k] for k in group)
         panels += _panels(evidence, trace, member, name)
     skipped = "" if np.isfinite(trace.kl).any() else " This run's trace holds no KL terms, so only the bound is drawn."
     lead = (
-        "Means over chunks of steps, of the restart that was kept. The bound is what training raises: expected "
+        "Means over chunks of steps, of the restart with the best bound. The bound is what training raises: expected "
         "log-likelihood minus KL. Each component has a number of steps of its own, so heights do not compare "
         f"between components. A bound that still climbs at the end asks for more cycles.{skipped}"
     )
