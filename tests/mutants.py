@@ -19,6 +19,8 @@ BUGS = (
     "u off by one",
     "resolution off by one",
     "residual that includes its own component",
+    "a lost task counted as done",
+    "a link that is followed, or a file that is emptied",
 )
 
 
@@ -46,6 +48,8 @@ NOISE = ("test_walks.py::test_process_noise_is_independent_over_steps_samples_an
 KEYS = ("test_walks.py::test_every_step_has_a_key_of_its_own_and_the_residual_of_the_others",)
 RANK = ("test_training.py::test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
+LOST = ("test_sweep.py::test_anything_but_a_finished_future_is_lost_and_records_are_counted",)
+LINK = ("test_storage.py::test_a_link_in_place_of_the_lock_leaves_what_it_points_to_alone",)
 
 MUTANTS = (
     Mutant(0, "rollout/full_mc.py", "jnp.sqrt(variance) * epsilon", "variance * epsilon", BOUND),
@@ -131,4 +135,19 @@ MUTANTS = (
            ("test_training.py::test_a_residual_never_includes_its_own_component",)),
     Mutant(11, "training/backfit.py", "partial_output(here.state.caches, team),\n",
            "partial_output(here.state.caches, team) + here.state.caches[team[0]].outputs,\n", KEYS, False),
+    Mutant(12, "sweep/cluster.py", 'if future.status == "finished":', 'if future.status != "error":', LOST, False),
+    Mutant(12, "sweep/engine.py", "still = without_record(config.directory, runs)", "still = []", LOST, False),
+    Mutant(12, "sweep/reproduce.py", "if not is_finished(piece, records)]", "if piece.name in reasons and not piece]",
+           ("test_reproduce_records.py::test_a_piece_whose_task_is_lost_is_left",), False),
+    Mutant(12, "sweep/runs.py", "return record if _is_complete(record, run) else None", "return record",
+           ("test_sweep.py::test_a_record_that_is_not_whole_or_not_its_own_is_made_again",), False),
+    Mutant(12, "tune.py", "if missing > 0:", "if missing > config.trials:",
+           ("test_tune.py::test_trials_that_no_worker_ended_are_missed",), False),
+    Mutant(13, "storage/regular.py", '_WRITE = os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)', "_WRITE = os.O_CREAT", LINK, False),
+    Mutant(13, "storage/regular.py", '"lock": (os.O_RDWR | _WRITE, "r+b")', '"lock": (os.O_RDWR | os.O_TRUNC | _WRITE, "r+b")',
+           ("test_storage.py::test_a_lock_is_held_on_a_file_as_it_is",), False),
+    Mutant(13, "storage/atomic.py", "if path.is_symlink():", "if not path.exists():",
+           ("test_storage.py::test_a_link_in_place_of_the_checkpoints_is_refused",), False),
+    Mutant(13, "storage/regular.py", "if not stat.S_ISREG(os.fstat(handle).st_mode):", "if False:",
+           ("test_storage.py::test_what_is_no_regular_file_is_refused_without_waiting",), False),
 )  # fmt: skip

@@ -126,8 +126,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
     from mrgpssm.estimator import MRGPSSM
     from mrgpssm.options import check_calibration
     from mrgpssm.progress import announce
-    from mrgpssm.runs import RunDirectory, write_json
-    from mrgpssm.storage import write_atomic
+    from mrgpssm.runs import RunDirectory
+    from mrgpssm.storage import write_atomic, write_json
 
     run = RunDirectory(Path(config.run.directory))
     model, training, validation = _prepare(config)

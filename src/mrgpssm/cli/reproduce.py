@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, FitError
 
 OUT = Path("results/reproduce")
 
@@ -64,6 +64,12 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
     for name in names:
         done = reproduce_on(name, setting, Workers(False, workers, cluster), lambda line: typer.echo(line, err=True))
         typer.echo(f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there.")
+        if done.left:
+            every = len(done.ran) + len(done.skipped) + len(done.left)
+            raise FitError(
+                f"{name}: {len(done.left)} of {every} pieces have no record ({done.left[0]}); "
+                "give the same command again to go on with them."
+            )
 
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
