@@ -26,8 +26,7 @@ from mrgpssm.data.datasets import dataset, find_file
 from mrgpssm.data.fetch import fetch
 from mrgpssm.errors import StorageError
 from mrgpssm.options import check_options
-from mrgpssm.runs import read_json
-from mrgpssm.storage import pack, unpack
+from mrgpssm.storage import pack, read_json, unpack
 
 GOLDEN = Path(__file__).parent / "golden"
 TYPED = (ConfigError, DataError, ModelFileError, StorageError)
@@ -138,6 +137,9 @@ def models() -> dict[str, bytes]:
         "a pickle in the kind": pack(trap.hex(), {}, {}),
         "deep header": raw(nested(b"[", b"]")),
         "deep table in the header": raw(nested(b'{"a":', b"}")),
+        "16 MiB of brackets": raw(b"[" * 2**24),
+        "16 MiB of empty lists": raw(b"[" + b"[]," * 5_592_404 + b"[]]"),
+        "4 MiB of empty lists": raw(b"[" + b"[]," * 1_398_000 + b"[]]"),
         "deep metadata": sealed("mrgpssm-model", "[" * 200_000 + "]" * 200_000, {}),
         "repeated keys": raw(b"{" + b'"a":{},' * 100_000 + b'"__metadata__":{}}'),
         "a number of many digits": raw(b'{"a":' + b"9" * 100_000 + b"}"),
@@ -175,6 +177,8 @@ def configurations() -> dict[str, bytes]:
     made = {
         "deep arrays": b"a = " + nested(b"[", b"]", 20_000),
         "deep tables": b"[" + b".".join([b"a"] * 20_000) + b"]\n",
+        "a dotted key of 30 kB": b"a." * 15_000 + b"a = 1",
+        "many tables": b"".join(b"[a%d]\n" % k for k in range(60_000)),
         "many digits": b"[model]\nseed = " + b"9" * 100_000,
         "a pickle": pickle.dumps(Trap()),
     }
@@ -204,6 +208,16 @@ def cases(folder: Path) -> dict[str, Callable[[], object]]:
         put("table", name, file, data, lambda path: read_sequences(path, Columns(("u",), ("y",))))
     for name, data in configurations().items():
         put("configuration", name, "c.toml", data, read_options)
+    for name, target in (("zeros", "/dev/zero"), ("a terminal", "/dev/tty"), ("a folder", str(folder))):
+        link = folder / f"{len(made)}-m.mrgpssm"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        made[f"model: a link to {name}"] = lambda link=link: load(link)
+        made[f"configuration: a link to {name}"] = lambda link=link: read_options(link)
+    pipe = folder / f"{len(made)}-m.mrgpssm"
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    made["model: a pipe"] = lambda: load(pipe)
     put("run", "deep run.json", "run.json", nested(b"[", b"]"), read_json)
     put("run", "a pickle as run.json", "run.json", pickle.dumps(Trap()), read_json)
     for name in TRAVERSAL:

@@ -14,7 +14,8 @@ from mrgpssm.cli import main
 from mrgpssm.config import DataConfig, RunConfig
 from mrgpssm.forecast import FINE_LEVELS, Forecast
 from mrgpssm.report.evidence import Component, DriftMap, Evidence, Learned, Recording, Rival, Trace, Training
-from mrgpssm.runs import RunDirectory, write_json
+from mrgpssm.runs import RunDirectory
+from mrgpssm.storage import write_json
 from mrgpssm.training import Progress
 
 _Z = (-1.645, -1.282, -1.036, -0.842, -0.674, -0.524, -0.385, -0.253, -0.126)

@@ -21,6 +21,8 @@ BUGS = (
     "residual that includes its own component",
     "steps that count rows instead of time",
     "columns by position instead of by name",
+    "a lost task counted as done",
+    "a link that is followed, or a file that is emptied",
 )
 
 
@@ -54,6 +56,8 @@ IN_C = ("test_gaps.py::test_the_c_file_advances_over_any_time",)
 WARM_CLOCK = ("test_gaps.py::test_a_warm_up_takes_steps_of_their_true_length",)
 NAMES = ("test_names.py::test_simulate_finds_columns_by_name_and_array_columns_by_position",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
+LOST = ("test_sweep.py::test_anything_but_a_finished_future_is_lost_and_records_are_counted",)
+LINK = ("test_storage.py::test_a_link_in_place_of_the_lock_leaves_what_it_points_to_alone",)
 
 MUTANTS = (
     Mutant(0, "rollout/full_mc.py", "jnp.sqrt(variance) * epsilon", "variance * epsilon", BOUND),
@@ -165,4 +169,19 @@ MUTANTS = (
            NAMES, False),
     Mutant(13, "data/collect.py", "columns[kind] = [have.index(name) for name in names]",
            "columns[kind] = list(range(len(names)))", NAMES, False),
+    Mutant(14, "sweep/cluster.py", 'if future.status == "finished":', 'if future.status != "error":', LOST, False),
+    Mutant(14, "sweep/engine.py", "still = without_record(config.directory, runs)", "still = []", LOST, False),
+    Mutant(14, "sweep/reproduce.py", "if not is_finished(piece, records)]", "if piece.name in reasons and not piece]",
+           ("test_reproduce_records.py::test_a_piece_whose_task_is_lost_is_left",), False),
+    Mutant(14, "sweep/runs.py", "return record if _is_complete(record, run) else None", "return record",
+           ("test_sweep.py::test_a_record_that_is_not_whole_or_not_its_own_is_made_again",), False),
+    Mutant(14, "tune.py", "if missing > 0:", "if missing > config.trials:",
+           ("test_tune.py::test_trials_that_no_worker_ended_are_missed",), False),
+    Mutant(15, "storage/regular.py", '_WRITE = os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)', "_WRITE = os.O_CREAT", LINK, False),
+    Mutant(15, "storage/regular.py", '"lock": (os.O_RDWR | _WRITE, "r+b")', '"lock": (os.O_RDWR | os.O_TRUNC | _WRITE, "r+b")',
+           ("test_storage.py::test_a_lock_is_held_on_a_file_as_it_is",), False),
+    Mutant(15, "storage/atomic.py", "if path.is_symlink():", "if not path.exists():",
+           ("test_storage.py::test_a_link_in_place_of_the_checkpoints_is_refused",), False),
+    Mutant(15, "storage/regular.py", "if not stat.S_ISREG(os.fstat(handle).st_mode):", "if False:",
+           ("test_storage.py::test_what_is_no_regular_file_is_refused_without_waiting",), False),
 )  # fmt: skip

@@ -5,10 +5,11 @@ import time
 
 import numpy as np
 import pytest
+from clusters import Cluster, put_on_cluster
 from typer.testing import CliRunner
 
 from mrgpssm.cli.main import app
-from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.errors import ConfigError, DataError, FitError
 from mrgpssm.experiments.reproduce import batches, complexity, run, semisynthetic
 from mrgpssm.experiments.reproduce.config import EXPERIMENTS, SCALES, load_experiment, make_options
 from mrgpssm.experiments.reproduce.evaluate import METRICS
@@ -19,6 +20,8 @@ from mrgpssm.report.reproduction.claims import claims, look_in, look_in_paper, r
 from mrgpssm.report.reproduction.page import page
 from mrgpssm.report.reproduction.results import Cell, Results
 from mrgpssm.report.reproduction.tables import ROWS, best, show, side_by_side
+from mrgpssm.sweep.engine import Workers
+from mrgpssm.sweep.reproduce import reproduce_on
 
 pytestmark = pytest.mark.once
 
@@ -123,6 +126,37 @@ def test_records_are_found_by_config_and_data(tmp_path):
     older["options"]["steps"] = 1
     assert not agree(older, config)
     assert numbers(np.array([[1.23456789, np.nan], [np.inf, -2.0]]), 3) == [[1.23, None], [None, -2.0]]
+
+
+CUT = [("data", {}), ("seconds", {}), ("environment", None), ("work", None), ("name", 3), ("experiment", "motor"),
+       ("members", {"rmse": [1.0]}), ("format", 2)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), CUT, ids=[key for key, _ in CUT])
+def test_a_record_that_is_not_whole_counts_as_none(tmp_path, key, value):
+    path = save_record(tmp_path, fake("engine", "GPSSM R=5", ("PN",)))
+    whole = json.loads(path.read_text())
+    for record in (whole | {key: value}, {k: v for k, v in whole.items() if k != key}):
+        path.write_text(json.dumps(record))
+        assert read_records(tmp_path, "paper") == []
+
+
+def test_a_piece_whose_task_is_lost_is_left(tmp_path, monkeypatch):
+    """The scheduler ends after the first piece: its records count, not its futures."""
+    made = {"members": {}, "failure": None, "seconds": {"all": 1.0}}
+    monkeypatch.setattr(run, "run_method", lambda *_, **__: made)
+    put_on_cluster(monkeypatch, Cluster(1))
+    setting, lines = run.Setting("smoke", None, tmp_path, show=False), []
+    done = reproduce_on("engine", setting, Workers(address="tcp://here"), lines.append)
+    assert (len(done.ran), len(done.skipped), len(done.left)) == (1, 0, 8)
+    assert done.left[0].endswith("the task was cancelled, as when the scheduler ends")
+    runner = CliRunner()
+    words = ["reproduce", "engine", "--out", str(tmp_path), "--cluster", "tcp://here"]
+    said = runner.invoke(app, words).exception
+    assert isinstance(said, FitError)
+    assert str(said).startswith("engine: 8 of 9 pieces have no record (")
+    put_on_cluster(monkeypatch, Cluster(9))
+    assert runner.invoke(app, words).stdout == "engine: 8 pieces run, 1 were there.\n"
 
 
 def test_pieces_are_skipped_timed_and_left(tmp_path, monkeypatch):

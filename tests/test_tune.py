@@ -50,6 +50,17 @@ class Pretender:
         return pd.DataFrame({"nrmse": [error]}, index=["NOx"])
 
 
+def test_trials_that_no_worker_ended_are_missed(folder, monkeypatch):
+    """The workers are killed before their first trial: nothing is in the journal."""
+    study = SimpleNamespace(trials=[], user_attrs={}, set_user_attr=lambda *_: None)
+    process = SimpleNamespace(start=lambda: None, join=lambda: None, exitcode=-9)
+    monkeypatch.setattr(tune, "_optuna", lambda: None)
+    monkeypatch.setattr(tune, "_study", lambda *_: study)
+    monkeypatch.setattr(tune.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=lambda **_: process))
+    with pytest.raises(FitError, match=r"5 of 5 trials are not in .*the same command again"):
+        tune.tune(make_tune(tables(folder), "t"), 2, lambda _: None)
+
+
 def test_trials_go_on_where_the_journal_ends_and_the_best_is_found(folder, monkeypatch):
     pytest.importorskip("optuna", reason="Optuna is not installed (extra tune)")
     monkeypatch.setattr(tune, "MRGPSSM", Pretender)

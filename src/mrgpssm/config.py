@@ -9,12 +9,12 @@ import difflib
 import inspect
 import json
 import os
-import tomllib
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from mrgpssm.errors import ConfigError
+from mrgpssm.storage import read_toml
 
 _GAPS = ("split", "irregular", "refuse")
 
@@ -66,23 +66,9 @@ def model_keys() -> dict[str, Any]:
     return settled({name: p.default for name, p in inspect.signature(MRGPSSM).parameters.items()})
 
 
-def read_tables(path: Path) -> dict[str, Any]:
-    """What a TOML file holds, or one sentence."""
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: the file cannot be read as UTF-8 text ({error}).") from None
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of too many digits is no TOMLDecodeError
-        raise ConfigError(f"{path}: this is not valid TOML: {error}.") from None
-
-
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
     """The tables of a run's TOML file."""
-    tables = read_tables(path)
+    tables = read_toml(path)
     for name, table in tables.items():
         if name not in ("data", "model", "run"):
             raise ConfigError(f"{path}: {_unknown('section', name, ('data', 'model', 'run'))}")

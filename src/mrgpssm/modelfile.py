@@ -27,7 +27,7 @@ from mrgpssm.static.files import part_tensors, read_parts
 from mrgpssm.static.law import StaticPart
 from mrgpssm.static.part import Blend
 from mrgpssm.static.trees import TreesPart
-from mrgpssm.storage import fill, named_leaves, pack, read_bytes, unpack, write_atomic
+from mrgpssm.storage import fill, named_leaves, pack, read_tensors, unpack, write_atomic
 
 FORMAT_VERSION = 5
 _KIND = "mrgpssm-model"
@@ -134,7 +134,7 @@ def write_model(path: Path, model: FittedModel) -> None:
 
 def read_model(path: Path) -> FittedModel:
     """Read and check a model file."""
-    return parse_model(read_bytes(path), str(path))
+    return parse_model(read_tensors(path), str(path))
 
 
 def parse_model(data: bytes, name: str) -> FittedModel:

@@ -22,7 +22,16 @@ import numpy as np
 
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.interrupts import Stop, listening
-from mrgpssm.storage import append_line, discard, make_directory, open_lock, read_bytes, write_atomic
+from mrgpssm.storage import (
+    append_line,
+    discard,
+    make_directory,
+    open_lock,
+    read_json,
+    read_tensors,
+    write_atomic,
+    write_json,
+)
 from mrgpssm.training import Progress, Snapshot
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 
@@ -83,7 +92,7 @@ class RunDirectory:
         faults = []
         for path in reversed(self._files()):
             try:
-                return unpack_snapshot(read_bytes(path), template, self.mark, str(path))
+                return unpack_snapshot(read_tensors(path), template, self.mark, str(path))
             except ModelFileError as fault:
                 faults.append(str(fault))
         if faults:
@@ -164,22 +173,6 @@ def session(
     finally:
         stop.patient = False
     stop.check()
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """A small table, written whole or not at all."""
-    write_atomic(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A small table, or one sentence."""
-    try:
-        content = json.loads(read_bytes(path))
-    except (ValueError, RecursionError):
-        raise ModelFileError(f"{path}: this is not valid JSON; the run cannot be used.") from None
-    if not isinstance(content, dict):
-        raise ModelFileError(f"{path}: this is not a table of names and values; the run cannot be used.")
-    return content
 
 
 def _line(progress: Progress) -> str:

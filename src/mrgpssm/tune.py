@@ -28,6 +28,7 @@ from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError, FitError
 from mrgpssm.estimator import MRGPSSM
 from mrgpssm.options import check_options, is_count
+from mrgpssm.storage import open_lock
 
 METRICS = ("nrmse", "rmse", "crps", "nll", "nll_gaussian")
 RESOLUTIONS = ((1,), (5,), (30,), (30, 1), (30, 5, 1))
@@ -108,6 +109,12 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     else:
         _share(config, before, workers)
     done = _study(config, 0)
+    missing = config.trials - _finished(done)
+    if missing > 0:
+        raise FitError(
+            f"{missing} of {config.trials} trials are not in {config.journal}, because workers ended early; "
+            "give the same command again to go on with them."
+        )
     complete = [t for t in done.trials if t.value is not None and np.isfinite(t.value)]
     if not complete:
         raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
@@ -147,6 +154,7 @@ def _study(config: TuneConfig, seed: int) -> Any:
     optuna = _optuna()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     config.journal.parent.mkdir(parents=True, exist_ok=True)
+    open_lock(config.journal).close()  # Optuna would follow a link and wait for a pipe
     backend = import_module("optuna.storages.journal").JournalFileBackend(str(config.journal))
     sampler = optuna.samplers.TPESampler(seed=seed)
     storage = optuna.storages.JournalStorage(backend)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import say
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, FitError
 
 OUT = Path("results/reproduce")
 
@@ -65,6 +65,12 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
     for name in names:
         done = reproduce_on(name, setting, Workers(False, workers, cluster), lambda line: say(line, err=True))
         say(f"{name}: {len(done.ran)} pieces run, {len(done.skipped)} were there.")
+        if done.left:
+            every = len(done.ran) + len(done.skipped) + len(done.left)
+            raise FitError(
+                f"{name}: {len(done.left)} of {every} pieces have no record ({done.left[0]}); "
+                "give the same command again to go on with them."
+            )
 
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:

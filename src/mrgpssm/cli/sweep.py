@@ -21,6 +21,7 @@ def sweep(
     from mrgpssm.sweep.config import read_sweep
     from mrgpssm.sweep.engine import Workers, run_sweep
     from mrgpssm.sweep.results import results_table, write_results
+    from mrgpssm.sweep.runs import SHOWN
 
     if serial and (workers is not None or cluster is not None):
         raise ConfigError("--serial uses no workers; leave out --workers and --cluster.")
@@ -29,18 +30,29 @@ def sweep(
     table = results_table(chosen.directory, done.runs)
     written = write_results(chosen.directory, table)
     failed = sum(value is not None for value in table["failure"].tolist()) if len(table) else 0
-    result = {"runs": len(done.runs), "records": len(table), "skipped": done.skipped, "diverged": failed,
-              "lost": list(done.lost), "files": [str(path) for path in written]}  # fmt: skip
+    result = {
+        "runs": len(done.runs),
+        "records": len(table),
+        "skipped": done.skipped,
+        "missing": len(done.missing),
+        "diverged": failed,
+        "lost": list(done.lost),
+        "files": [str(path) for path in written],
+    }
     if as_json:
         print_json(result)
     elif len(table) > failed:
         best = table.dropna(subset=["nrmse"]).sort_values("nrmse").groupby(["dataset", "output"], sort=False).head(3)
         options = [c for c in best.columns if c.startswith("option.")]
-        names = ["dataset", "split", "output", *options, "rmse", "nrmse", "crps", "coverage_90"]
+        names = ["dataset", "split", "output", *options, *SHOWN]
         rows = [
             [f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in best[names].to_numpy().tolist()
         ]
         print_rows(f"The best of {len(table)} runs", [name.removeprefix("option.") for name in names], rows)
         say(f"Wrote {', '.join(map(str, written))}.")
-    if done.lost:
-        raise FitError(f"{len(done.lost)} fleets were not finished ({done.lost[0]}); the same command tries again.")
+    if done.missing:
+        reason = done.lost[0] if done.lost else f"nothing was written to {chosen.directory}"
+        raise FitError(
+            f"{len(done.missing)} of {len(done.runs)} runs have no record ({reason}); "
+            "give the same command again to go on with them."
+        )

@@ -16,12 +16,12 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Search for options; trials that are in the journal are not run again. Leaves best.toml, for `mrgpssm fit`."""
-    from mrgpssm.config import read_tables, resolved
-    from mrgpssm.storage import write_atomic
+    from mrgpssm.config import resolved
+    from mrgpssm.storage import read_toml, write_atomic
     from mrgpssm.tune import make_tune
     from mrgpssm.tune import tune as search
 
-    chosen = make_tune(read_tables(config), str(config))
+    chosen = make_tune(read_toml(config), str(config))
     best = search(chosen, workers, lambda line: None if quiet else say(line, err=True))
     folder = Path(chosen.run.run.directory)
     final = resolved(chosen.run, best.options)

@@ -96,7 +96,7 @@ def evaluate(
     if methods:
         result["baselines"] = rivals_json(found)
     if out is not None:
-        from mrgpssm.runs import write_json
+        from mrgpssm.storage import write_json
 
         write_json(out, result)
     if as_json:

@@ -14,6 +14,7 @@ from mrgpssm.cache import user_cache
 from mrgpssm.data.classic import halves, read_table
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
+from mrgpssm.storage import open_regular
 
 ROOT_VARIABLE = "MRGPSSM_DATA"
 
@@ -230,7 +231,7 @@ def describe(name: str, root: str | Path | None = None) -> list[dict[str, object
 
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as stream:
+    with open_regular(path, "read") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -6,12 +6,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
 from http.client import HTTPException, HTTPResponse
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from mrgpssm.data.datasets import ROOT_VARIABLE, Dataset, data_root, dataset, find_file, how_to_get, sha256
 from mrgpssm.errors import DataError
-from mrgpssm.storage import flush_folder
+from mrgpssm.storage import discard, flush_folder, open_regular
 
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 16
@@ -161,7 +162,9 @@ class Resuming:
 
     def _save(self, response: HTTPResponse, start: int, url: str) -> None:
         length = response.headers.get("Content-Length")
-        with self.part.open("ab" if start else "wb") as target:
+        if not start:
+            discard(self.part)
+        with open_regular(self.part, "append" if start else "create") as target:
             got, whole = _copy(response, target)
             target.flush()
             os.fsync(target.fileno())
@@ -170,7 +173,7 @@ class Resuming:
             raise DataError(f"{url}: broke off after {got} of {length or 'an unknown number of'} bytes; {then}.")
 
 
-def _copy(response: HTTPResponse, target: IO[bytes]) -> tuple[int, bool]:
+def _copy(response: HTTPResponse, target: BufferedIOBase) -> tuple[int, bool]:
     """Bytes copied, and whether the connection held to the end."""
     got = 0
     while True:

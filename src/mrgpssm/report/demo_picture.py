@@ -8,6 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mrgpssm.experiments.demo import MULTI, Demo
+from mrgpssm.report.pictures import save_figure
 
 _MEASURED, _OURS, _SLOW, _FAST = "#222222", "#1b7f4d", "#7b3fa0", "#c8641b"
 
@@ -29,8 +30,7 @@ def demo_figure(demo: Demo, path: Path) -> None:
         axis.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, fontsize=9, ncols=3, frameon=False)
     for axis in axes[2]:
         axis.set_xlabel("time / s")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path, dpi=130)
 
 
 def _run(axis: Axes, demo: Demo, name: str, rows: slice, colour: str) -> None:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, pieces
 from mrgpssm.report.palette import DIVERGING_LIGHT, LIGHT, SEQUENTIAL
+from mrgpssm.report.pictures import save_figure
 from mrgpssm.words import drawable
 
 _POINTS = 4000
@@ -20,14 +21,13 @@ _COLUMNS = 3
 
 def write_figures(sections: list[Section], folder: Path, kind: str = "pdf") -> list[Path]:
     """Draw every section that has panels to `folder/key.kind`."""
-    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a name may hold letters that the font has not
         for section in sections:
             if section.panels:
                 paths.append(folder / f"{section.key}.{kind}")
-                draw(section).savefig(paths[-1], dpi=150)
+                save_figure(draw(section), paths[-1], dpi=150)
     return paths
 
 

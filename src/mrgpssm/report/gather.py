@@ -20,7 +20,8 @@ from mrgpssm.predict import forecast
 from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
 from mrgpssm.report.learned import learned
 from mrgpssm.report.trace import read_trace
-from mrgpssm.runs import RunDirectory, read_json
+from mrgpssm.runs import RunDirectory
+from mrgpssm.storage import read_bytes, read_json
 
 _AGAIN = "again"  # the folder of a repeated run
 
@@ -56,7 +57,7 @@ def gather(
         known=seen,
         rivals=rivals,
         packages=dict(identity.get("packages", {})),
-        config=run.config.read_text(encoding="utf-8") if run.config.exists() else "",
+        config=read_bytes(run.config).decode("utf-8", "replace") if run.config.exists() else "",
         commands=_commands(run, data, time, samples, seed, notes, compare),
     )
 

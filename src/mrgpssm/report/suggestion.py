@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from mrgpssm.report.pictures import save_figure
 from mrgpssm.suggest import Advice, Suggestion
 from mrgpssm.words import drawable
 
@@ -37,8 +38,7 @@ def suggestion_figure(suggestion: Suggestion, path: Path) -> None:
     listed = ", ".join(map(str, suggestion.resolutions))
     title = f"resolutions {listed}; window {suggestion.window}, buffer {suggestion.buffer} steps"
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path, dpi=130)
 
 
 def _scales(axis: Axes, advice: Advice) -> None:

@@ -1,25 +1,32 @@
 """The history of a training run as arrays."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mrgpssm.errors import ModelFileError
 from mrgpssm.report.evidence import Trace
+from mrgpssm.storage import parse_json, read_bytes
+
+_MOST = 2**26  # bytes
+_KEYS = {"component", "cycle", "done", "total", "bound", "kl"}
 
 
 def read_trace(path: Path) -> Trace | None:
-    """The trace a run left; a last line cut short by a crash is dropped, and a run without lines has no trace."""
+    """The trace a run left, up to a line that was cut short or is none of ours; a run without lines has no trace."""
     if not path.exists():
         return None
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in read_bytes(path, _MOST).splitlines():
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            row = parse_json(line, str(path))
+        except ModelFileError:
             break
+        if not isinstance(row, dict) or not row.keys() >= _KEYS:
+            break
+        rows.append(row)
     return _trace(rows)
 
 

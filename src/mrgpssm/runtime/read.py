@@ -13,7 +13,7 @@ from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_array
 from mrgpssm.runtime.model import Initial, RuntimeModel
 from mrgpssm.static.files import read_parts
 from mrgpssm.static.part import Blend
-from mrgpssm.storage.tensors import read_bytes, unpack
+from mrgpssm.storage.tensors import read_tensors, unpack
 
 FORMAT_VERSION = 5
 _KIND, _HEAD, _HIDDEN, _FILTERS, _DELAY = "mrgpssm-model", 20, 32, 16, 100_000
@@ -25,7 +25,7 @@ Tensors = dict[str, np.ndarray]
 
 def load(path: str | Path) -> RuntimeModel:
     """The fitted model in a file that `MRGPSSM.save` wrote."""
-    return parse(read_bytes(Path(path)), str(path))
+    return parse(read_tensors(Path(path)), str(path))
 
 
 def parse(data: bytes, name: str) -> RuntimeModel:

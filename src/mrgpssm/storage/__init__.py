@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mrgpssm.storage.atomic import append_line, discard, flush_folder, make_directory, open_lock, write_atomic
-from mrgpssm.storage.tensors import pack, read_bytes, unpack
+from mrgpssm.storage.regular import open_regular, read_bytes
+from mrgpssm.storage.tensors import pack, read_tensors, unpack
+from mrgpssm.storage.texts import parse_json, read_json, read_toml, write_json
 
 if TYPE_CHECKING:
     from mrgpssm.storage.trees import fill, named_leaves
@@ -20,10 +22,16 @@ __all__ = [
     "make_directory",
     "named_leaves",
     "open_lock",
+    "open_regular",
     "pack",
+    "parse_json",
     "read_bytes",
+    "read_json",
+    "read_tensors",
+    "read_toml",
     "unpack",
     "write_atomic",
+    "write_json",
 ]
 
 

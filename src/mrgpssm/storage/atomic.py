@@ -1,13 +1,15 @@
 """Files that are old or new, never in between."""
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import TextIO
 
 from mrgpssm.errors import StorageError
+from mrgpssm.storage.regular import open_regular
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -42,20 +44,22 @@ def discard(path: Path) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Add one line to a log; a line cut short by a crash is dropped by its readers."""
-    with _explained(path, "append to"), path.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+    with _explained(path, "append to"), open_regular(path, "append") as file:
+        file.write(f"{line}\n".encode())
 
 
 def make_directory(path: Path) -> None:
-    """A folder that exists and can be written to."""
+    """A folder that exists; a link in its place is refused, because files would be written and removed elsewhere."""
     with _explained(path, "make the folder"):
         path.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link; remove it")
 
 
-def open_lock(path: Path) -> TextIO:
-    """An empty file to hold a lock on."""
+def open_lock(path: Path) -> BufferedIOBase:
+    """A file to hold a lock on; nothing is ever written to it."""
     with _explained(path, "open"):
-        return path.open("w")
+        return open_regular(path, "lock")
 
 
 def _verify(path: Path, data: bytes) -> None:

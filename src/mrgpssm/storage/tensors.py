@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from mrgpssm.errors import ModelFileError
+from mrgpssm.errors import ModelFileError, StorageError
+from mrgpssm.storage.regular import MOST_BYTES, reading
+from mrgpssm.storage.texts import MOST_TEXT, is_modest, parse_json, short
 
-_HEADER_LIMIT = 16 * 2**20
 _DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "bool": "BOOL"}
 
 
@@ -36,9 +38,12 @@ def _serialise(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes
         kind, shape = _DTYPES[str(arrays[name].dtype)], list(arrays[name].shape)
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, stop]}
         start = stop
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, *(arrays[name].tobytes() for name in names)])
+    text = json.dumps(header, separators=(",", ":"))
+    if not is_modest(text):
+        raise StorageError(f"A file of {len(arrays):,} tensors is too large to be read again; keep fewer models in it.")
+    head = text.encode()
+    head += b" " * (-len(head) % 8)
+    return b"".join([len(head).to_bytes(8, "little"), head, *(arrays[name].tobytes() for name in names)])
 
 
 def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -50,28 +55,25 @@ def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str,
         tensors = safetensors.numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise ModelFileError(
-            f"{name}: the tensors cannot be read ({_short(error)}); the file is damaged, restore a copy."
+            f"{name}: the tensors cannot be read ({short(error)}); the file is damaged, restore a copy."
         ) from None
     if _digest(metadata["kind"], metadata["content"], tensors) != metadata["sha256"]:
         raise ModelFileError(f"{name}: the checksum does not match; the file is damaged or was edited, restore a copy.")
     if metadata["kind"] != kind:
         raise ModelFileError(f"{name}: this is a file of kind {metadata['kind'][:40]!r}; a {kind!r} is needed here.")
-    content = _json(metadata["content"], name)
+    content = parse_json(metadata["content"], name)
     if not isinstance(content, dict):
         raise ModelFileError(f"{name}: the metadata is not a table of names and values.")
     return content, tensors
 
 
-def read_bytes(path: Path, limit: int = 4 * 2**30) -> bytes:
-    """A file's bytes, or one sentence."""
-    try:
-        if path.stat().st_size > limit:
-            raise ModelFileError(f"{path}: the file has more than {limit:,} bytes; that is no mrgpssm file.")
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ModelFileError(f"{path}: there is no such file.") from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: the file cannot be read ({error.strerror}).") from None
+def read_tensors(path: Path) -> bytes:
+    """The bytes of a file of tensors; its header is looked at before the rest is read."""
+    with reading(path, MOST_BYTES) as file:
+        head = file.read(8)
+        _metadata(head + file.read(min(int.from_bytes(head, "little"), MOST_TEXT)), str(path))
+        file.seek(0)
+        return file.read(os.fstat(file.fileno()).st_size)
 
 
 def _metadata(data: bytes, name: str) -> dict[str, Any]:
@@ -79,20 +81,13 @@ def _metadata(data: bytes, name: str) -> dict[str, Any]:
     if len(data) < 8:
         raise ModelFileError(f"{name}: the file is empty or cut short ({len(data)} bytes).")
     length = int.from_bytes(data[:8], "little")
-    if length > min(len(data) - 8, _HEADER_LIMIT):
+    if length > min(len(data) - 8, MOST_TEXT):
         raise ModelFileError(f"{name}: this is no safetensors file, or it is cut short.")
-    header = _json(data[8 : 8 + length], name)
+    header = parse_json(data[8 : 8 + length], name)
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     if not isinstance(metadata, dict):
         raise ModelFileError(f"{name}: this is a safetensors file without metadata, not one of mrgpssm's.")
     return metadata
-
-
-def _json(text: str | bytes, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{name}: the header is not valid JSON ({_short(error)}); the file is damaged.") from None
 
 
 def _digest(kind: str, text: str, tensors: dict[str, np.ndarray]) -> str:
@@ -105,7 +100,3 @@ def _digest(kind: str, text: str, tensors: dict[str, np.ndarray]) -> str:
     for name in sorted(tensors):
         sha.update(tensors[name].tobytes())
     return sha.hexdigest()
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__

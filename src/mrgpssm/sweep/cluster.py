@@ -5,14 +5,16 @@ environment before anything is imported. Where there are GPUs, each has one work
 """
 
 import contextlib
+import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from mrgpssm.errors import ConfigError
 
+Task = TypeVar("Task")
 _RETRIES = 3  # how many workers a task may lose before it counts as failed
 
 
@@ -57,7 +59,7 @@ def connect(address: str | None, workers: int | None) -> Iterator[Any]:
             raise ConfigError(
                 f"No Dask scheduler answers at {address!r} ({' '.join(str(error).split())[:80]})."
             ) from None
-        with client:
+        with _quiet(), client:
             yield client
         return
     config: Any = __import__("dask").config
@@ -70,3 +72,47 @@ def connect(address: str | None, workers: int | None) -> Iterator[Any]:
         cluster = distributed.SpecCluster(workers=workers_spec, scheduler=scheduler, silence_logs=50)
         with cluster, distributed.Client(cluster) as client:
             yield client
+
+
+def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task]) -> Iterator[tuple[Task, str | None]]:
+    """Call `function` with every task on the workers; each task as it ends, with None, or why it is lost.
+
+    Only a finished future is a finished task. One that failed or was cancelled, and all that are left when the
+    scheduler is gone, are lost.
+    """
+    left = dict(enumerate(tasks))
+    try:
+        futures = {client.submit(function, task, pure=False): index for index, task in left.items()}
+        for future in _distributed().as_completed(list(futures)):
+            reason = _reason(future)
+            yield left.pop(futures[future]), reason
+    except Exception as error:  # whatever the library says when nobody answers any more
+        for task in left.values():
+            yield task, _short(error)
+
+
+def _reason(future: Any) -> str | None:
+    """None for a finished future, else why it is not."""
+    if future.status == "finished":
+        return None
+    if future.status == "error":
+        return _short(future.exception())
+    return f"the task was {future.status}, as when the scheduler ends"
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask's log is silent meanwhile: what is lost is said in one sentence at the end."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -28,9 +28,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.config import model_keys, read_tables
+from mrgpssm.config import model_keys
 from mrgpssm.errors import ConfigError
 from mrgpssm.options import Options, check_options
+from mrgpssm.storage import read_toml
 
 _SWEEP = {"directory": str, "fleet": int, "samples": int, "keep_models": bool}
 _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": float, "gaps": str, "split": list}
@@ -72,7 +73,7 @@ class SweepConfig:
 
 def read_sweep(path: Path) -> SweepConfig:
     """Read and check a sweep's file; relative paths are those of the folder it lies in."""
-    return make_sweep(read_tables(path), path.parent, str(path))
+    return make_sweep(read_toml(path), path.parent, str(path))
 
 
 def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:

@@ -7,12 +7,14 @@ client that is killed therefore loses at most the fleets in flight; the same com
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from mrgpssm.sweep.cluster import connect
+from mrgpssm.storage import make_directory
+from mrgpssm.sweep.cluster import connect, run_tasks
 from mrgpssm.sweep.config import SweepConfig
 from mrgpssm.sweep.pack import run_pack
-from mrgpssm.sweep.runs import Pack, Run, make_runs, packs, read_record, record_path
+from mrgpssm.sweep.runs import Pack, Run, make_runs, packs, without_record
 
 
 @dataclass(frozen=True)
@@ -26,41 +28,42 @@ class Workers:
 
 @dataclass(frozen=True)
 class Done:
-    """All runs of a sweep, and how many of them were there before or could not be run."""
+    """All runs of a sweep, how many were there before, those that still have no record, and why fleets were lost."""
 
     runs: tuple[Run, ...]
     skipped: int
+    missing: tuple[Run, ...]
     lost: tuple[str, ...]
 
 
 def run_sweep(config: SweepConfig, workers: Workers, tell: Callable[[str], None]) -> Done:
-    """Do what is missing of a sweep."""
+    """Do what is missing of a sweep. What counts in the end is the records on the disk."""
     runs, datasets = make_runs(config)
-    missing = [run for run in runs if read_record(record_path(config.directory, run)) is None]
+    missing = without_record(config.directory, runs)
     made = packs(missing, datasets, config.fleet)
     tell(f"sweep: {len(runs)} runs, {len(runs) - len(missing)} done before, {len(made)} fleets to train")
-    began, finished, lost = time.monotonic(), 0, []
-    for pack, error in _completed(made, config, workers):
-        finished += len(pack.runs)
-        if error is not None:
-            lost.append(f"{len(pack.runs)} runs on {pack.dataset.name}: {error}")
-        left = (time.monotonic() - began) * (len(missing) - finished) / finished
-        tell(f"sweep: {finished} of {len(missing)} runs, {len(lost)} fleets lost, {left:.0f} s left")
-    return Done(tuple(runs), len(runs) - len(missing), tuple(lost))
+    began, ended, written, lost = time.monotonic(), 0, 0, []
+    for pack, reason in _ended(made, config, workers):
+        ended += len(pack.runs)
+        written += len(pack.runs) - len(without_record(config.directory, pack.runs))
+        if reason is not None:
+            lost.append(f"{len(pack.runs)} runs on {pack.dataset.name}: {reason}")
+        left = (time.monotonic() - began) * (len(missing) - ended) / ended
+        tell(f"sweep: {written} of {len(missing)} runs, {len(lost)} fleets lost, {left:.0f} s left")
+    still = without_record(config.directory, runs)
+    return Done(tuple(runs), len(runs) - len(missing), tuple(still), tuple(lost))
 
 
-def _completed(made: list[Pack], config: SweepConfig, workers: Workers) -> Iterator[tuple[Pack, str | None]]:
-    """Packs as they are finished, each with what went wrong."""
-    arguments = (Path(config.directory).absolute(), config.samples, config.keep_models)
+def _ended(made: list[Pack], config: SweepConfig, workers: Workers) -> Iterator[tuple[Pack, str | None]]:
+    """Packs as they end, each with why it was lost, or None."""
+    folder = Path(config.directory).absolute()
+    for name in ("runs", "models") if config.keep_models else ("runs",):
+        make_directory(folder / name)
+    run = partial(run_pack, directory=folder, samples=config.samples, keep_models=config.keep_models)
     if workers.serial or not made:
         for pack in made:
-            run_pack(pack, *arguments)
+            run(pack)
             yield pack, None
         return
     with connect(workers.address, workers.count) as client:
-        from distributed import as_completed  # pyright: ignore[reportMissingImports]
-
-        futures = {client.submit(run_pack, pack, *arguments, pure=False): pack for pack in made}
-        for future in as_completed(list(futures)):
-            error = future.exception() if future.status == "error" else None
-            yield futures[future], None if error is None else " ".join(str(error).split())[:200]
+        yield from run_tasks(client, run, made)

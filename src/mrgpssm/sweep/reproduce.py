@@ -1,32 +1,37 @@
 """The paper's experiments on workers: every piece is a fleet already, so that a piece is a task."""
 
 from collections.abc import Callable
+from functools import partial
 
-from mrgpssm.experiments.reproduce.run import Setting, Summary, pieces, reproduce
-from mrgpssm.sweep.cluster import connect
+from mrgpssm.experiments.reproduce.records import read_records
+from mrgpssm.experiments.reproduce.run import Setting, Summary, is_finished, pieces, reproduce
+from mrgpssm.sweep.cluster import connect, run_tasks
 from mrgpssm.sweep.engine import Workers
 
 
 def reproduce_on(what: str, setting: Setting, workers: Workers, tell: Callable[[str], None]) -> Summary:
-    """Run the pieces of an experiment on workers; those that others wait for run here, first."""
-    here, ran, skipped = [], [], []
+    """Run the pieces of an experiment on workers; those that others wait for run here, first.
+
+    What counts in the end is the records on the disk: a piece without one is left.
+    """
+    every, skipped, tasks, reasons = [], [], [], {}
     with connect(workers.address, workers.count) as client:
-        from distributed import as_completed  # pyright: ignore[reportMissingImports]
-
-        futures = {}
         for piece in pieces(what, setting, tell):
-            if piece.needed:
-                here.append(reproduce(what, setting, deadline=None, only=piece.name, tell=tell))
+            every.append(piece)
+            if is_finished(piece, read_records(setting.out, setting.scale)):
+                skipped.append(piece.name)
+            elif piece.needed:
+                _run_piece(piece.name, what, setting)
             else:
-                futures[client.submit(_piece, what, setting, piece.name, pure=False)] = piece.name
-        for future in as_completed(list(futures)):
-            tell(f"{what}: {futures[future]} {'failed' if future.status == 'error' else 'done'}")
-        here += [future.result() for future in futures]
-    for summary in here:
-        ran += summary.ran
-        skipped += summary.skipped
-    return Summary(tuple(ran), tuple(skipped), ())
+                tasks.append(piece.name)
+        for name, reason in run_tasks(client, partial(_run_piece, what=what, setting=setting), tasks):
+            reasons[name] = reason or "its task ended without a record"
+            tell(f"{what}: {name} {'done' if reason is None else f'lost ({reason})'}")
+    records = read_records(setting.out, setting.scale)
+    left = [piece.name for piece in every if not is_finished(piece, records)]
+    ran = [piece.name for piece in every if piece.name not in (*left, *skipped)]
+    return Summary(tuple(ran), tuple(skipped), tuple(f"{name}: {reasons[name]}" for name in left))
 
 
-def _piece(what: str, setting: Setting, name: str) -> Summary:
-    return reproduce(what, setting, deadline=None, only=name, tell=lambda _: None)
+def _run_piece(name: str, what: str, setting: Setting) -> None:
+    reproduce(what, setting, deadline=None, only=name, tell=lambda _: None)

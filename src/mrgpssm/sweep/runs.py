@@ -11,10 +11,13 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
+from mrgpssm.errors import ModelFileError
 from mrgpssm.options import Options
+from mrgpssm.storage import read_json
 from mrgpssm.sweep.config import Dataset, SweepConfig
 
 FORMAT = 1
+SHOWN = ("rmse", "nrmse", "crps", "coverage_90")  # scores that tables show
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,31 @@ def record_path(directory: Path, run: Run) -> Path:
     return directory / "runs" / f"{run.id}.json"
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
-    """A record, or None where there is none that can be read."""
+def read_record(directory: Path, run: Run) -> dict[str, Any] | None:
+    """A run's record, or None where there is none that is whole and this run's; such a run is made again."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record = read_json(record_path(directory, run))
+    except ModelFileError:
         return None
-    return content if isinstance(content, dict) and content.get("format") == FORMAT else None
+    return record if _is_complete(record, run) else None
+
+
+def without_record(directory: Path, runs: Iterable[Run]) -> list[Run]:
+    """The runs that have no record on the disk."""
+    return [run for run in runs if read_record(directory, run) is None]
+
+
+def _is_complete(record: dict[str, Any], run: Run) -> bool:
+    """Whether a record has this run's settings, its names, and either all scores that tables show or a failure."""
+    own = {"format": FORMAT, "id": run.id, "output": run.output, "options": run.options.to_json()}
+    if any(record.get(key) != value for key, value in own.items()):
+        return False
+    if not all(isinstance(record.get(key), str) for key in ("dataset", "split")):
+        return False
+    scores, failure = record.get("scores"), record.get("failure")
+    if failure is not None:
+        return isinstance(failure, str) and scores is None
+    return isinstance(scores, dict) and all(isinstance(scores.get(name), float) for name in SHOWN)
 
 
 def packs(runs: Iterable[Run], datasets: dict[str, Dataset], fleet: int) -> list[Pack]:

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from mrgpssm.errors import ModelFileError
 from mrgpssm.experiments.record import write_record
-from mrgpssm.experiments.reproduce.config import DEFAULTS, slug
+from mrgpssm.experiments.reproduce.config import DEFAULTS, EXPERIMENTS, slug
+from mrgpssm.storage import read_json
 
 VERSION = 1
+_COLUMNS = {"output", "fold", "restart", "chosen", "alive", "output_sd", "rmse"}  # of the members
 
 
 def digest(content: Any) -> str:
@@ -33,16 +36,33 @@ def save_record(out: Path, content: dict[str, Any]) -> Path:
 
 
 def read_records(out: Path, scale: str) -> list[dict[str, Any]]:
-    """All records of a scale, in the order of their names; files of other kinds are not looked at."""
+    """All whole records of a scale, in the order of their names; files of other kinds are not looked at."""
     found = []
     for path in sorted((out / scale).glob("*/*.json")):
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            content = read_json(path)
+        except ModelFileError:
             continue
-        if isinstance(content, dict) and content.get("format") == VERSION:
+        if _is_complete(content):
             found.append(content)
     return found
+
+
+def _is_complete(record: dict[str, Any]) -> bool:
+    """Whether a record has all that skipping, estimates and tables ask of it; any other piece is made again."""
+    if record.get("format") != VERSION or record.get("experiment") not in EXPERIMENTS:
+        return False
+    if not isinstance(record.get("name"), str) or "config" not in record:
+        return False
+    for table, key, kind in (("data", "sha256", str), ("seconds", "all", int | float), ("environment", "device", str)):
+        if not isinstance(record.get(table), dict) or not isinstance(record[table].get(key), kind):
+            return False
+    work, members = record.get("work"), record.get("members", {})
+    if not isinstance(work, int | float) or (work > 0 and not {"failure", "members"} <= record.keys()):
+        return False
+    if not isinstance(members, dict) or not all(isinstance(column, list) for column in members.values()):
+        return False
+    return not members or (members.keys() >= _COLUMNS and len({len(column) for column in members.values()}) == 1)
 
 
 def is_done(records: Iterable[dict[str, Any]], config: dict[str, Any], data: str) -> bool:

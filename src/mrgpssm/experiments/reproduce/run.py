@@ -50,7 +50,7 @@ def reproduce(
             continue
         records = read_records(setting.out, setting.scale)
         seconds = _estimate(piece, records)
-        if _is_finished(piece, records):
+        if is_finished(piece, records):
             skipped.append(piece.name)
         elif left or (deadline is not None and time.monotonic() + seconds > deadline):
             left.append(f"{piece.name}, about {seconds:.0f} s")
@@ -67,7 +67,8 @@ def reproduce(
     return Summary(tuple(ran), tuple(skipped), tuple(left))
 
 
-def _is_finished(piece: Piece, records: list[dict[str, Any]]) -> bool:
+def is_finished(piece: Piece, records: list[dict[str, Any]]) -> bool:
+    """Whether a piece has a record, and the file that it leaves beside it."""
     made = piece.product is None or piece.product.exists()
     return made and is_done(records, piece.config, piece.data["sha256"])
 

@@ -19,7 +19,7 @@ from mrgpssm.experiments.reproduce.problems import Fold, Problem, halves_problem
 from mrgpssm.experiments.reproduce.records import agree, numbers
 from mrgpssm.precision import floating_point
 from mrgpssm.progress import reporter
-from mrgpssm.storage import pack, unpack, write_atomic
+from mrgpssm.storage import pack, read_tensors, unpack, write_atomic
 from mrgpssm.training import begin, fit_fleet
 
 _KIND = "mrgpssm-semi-synthetic"
@@ -66,7 +66,7 @@ def save_latents(path: Path, latents: dict[str, np.ndarray], config: dict[str, A
 
 def load_latents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The latents, and the config and data they were made from."""
-    content, tensors = unpack(path.read_bytes(), _KIND, str(path))
+    content, tensors = unpack(read_tensors(path), _KIND, str(path))
     return {name: np.asarray(value, float) for name, value in tensors.items()}, content
 
 

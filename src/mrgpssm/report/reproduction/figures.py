@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from mrgpssm.report.pictures import save_figure
 from mrgpssm.report.reproduction import paper
 from mrgpssm.report.reproduction.claims import OUTPUTS, look_in, look_in_paper, relative_errors
 from mrgpssm.report.reproduction.results import Cell, Results
@@ -31,9 +32,8 @@ def draw_all(results: Results, folder: Path) -> list[str]:
     for name, draw in _FIGURES.items():
         figure = draw(results)
         if figure is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(folder / f"{name}.png", dpi=150)
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            save_figure(figure, folder / f"{name}.png", dpi=150)
+            save_figure(figure, folder / f"{name}.svg", metadata={"Date": None})
             drawn.append(name)
     return drawn
 
