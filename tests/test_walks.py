@@ -70,7 +70,7 @@ def test_a_sweep_is_what_the_oracle_walks():
     process = np.asarray(draw_process(keys[0], jnp.asarray(0, jnp.int32), 9, (2 * samples, 2), jnp.dtype(float)))
     for k, (first, rows) in enumerate(((0, 9), (9, 6))):
         span = slice(first, first + rows)
-        steps = np.diff(np.asarray(data.clock.whole + data.clock.fraction)[span]) / resolution
+        steps = np.diff((np.asarray(data.clock.whole) + np.asarray(data.clock.fraction))[span]) / resolution
         paths = [
             walked(component, here.states[k, s], here.inducing[k, s], data.inputs[span][:-1], steps, process[k * samples + s])
             for s in range(samples)

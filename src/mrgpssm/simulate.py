@@ -141,7 +141,7 @@ def _fine(
     last = len(clock) - 1
     known, following = np.minimum(fine, last), np.minimum(ends, last)
     gaps = clock[following] - clock[known]
-    overrun = ends - following  # rows past the end of the data count one raw sample each
+    overrun = (ends - following) - (fine - known)  # rows past the end of the data count one raw sample each
     steps = (gaps + overrun) / unit
     if steps.max() > 1 + 1e-6:
         raise ValueError(f"A step of {steps.max():g} time units was asked for; fill the gaps of the sequence first.")
