@@ -1,6 +1,7 @@
 """`MRGPSSM()` without arguments: what is chosen, what is kept, and that no test data can have a say in it."""
 
 import hashlib
+import re
 from typing import Any
 from unittest import mock
 
@@ -13,6 +14,7 @@ from mrgpssm import MRGPSSM, Sequence
 from mrgpssm.automatic import LONG, choose
 from mrgpssm.cli import main
 from mrgpssm.options import FIXED, check_options
+from mrgpssm.suggest import suggest
 
 pytestmark = pytest.mark.once
 QUICK: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "cycles": 1, "steps": 4, "restarts": 2}
@@ -72,6 +74,20 @@ def test_short_data_get_small_models():
     assert (options.inducing, options.ensemble, options.folds, options.noise) == (20, 5, 4, "gaussian")
     assert (options.static, options.trees) == (160, 0)
     assert (options.window + options.buffer) * max(options.resolutions) * 2 <= 160
+
+
+@pytest.mark.parametrize("data", [long_data(), long_data(2), [recording(0)]], ids=["many", "few", "short"])
+def test_what_is_suggested_is_what_is_chosen(data):
+    """One set of resolutions in the answer, the outputs' own reasons, and the fit."""
+    found, settings = suggest(data), FIXED | choose(nothing(), data, validated=False).settings
+    assert found.resolutions == settings["resolutions"]
+    assert (found.window, found.buffer) == (settings["window"], settings["buffer"])
+    for advice in found.per_output:
+        assert set(advice.resolutions) <= set(found.resolutions)
+        named = [int(r) for reason in advice.reasons for r in re.findall(r"resolution (\d+)", reason)]
+        assert set(named) == set(advice.resolutions)
+        covered = [float(s) for reason in advice.reasons for s in re.findall(r"windows of ([\d.]+) s", reason)]
+        assert covered == pytest.approx([(found.window + found.buffer) * r * data[0].dt for r in named], rel=0.01)
 
 
 def test_what_is_given_is_kept_and_not_explained():

@@ -401,7 +401,7 @@ def test_suggest_and_data_speak_to_people_and_machines(folder, capsys):
     assert (folder / "why.png").stat().st_size > 5000
     code, out, _ = call(capsys, "suggest", "a.csv", "--inputs", "speed,load", "--outputs", "NOx", "--time", "t")
     assert code == 0
-    assert "Try: --resolutions 1" in out
+    assert "use these by themselves: --resolutions 1 --window 40 --buffer 10\n" in out
     code, out, _ = call(capsys, "data", "list", "--json")
     assert json.loads(out)["gengine2"]["files"] == 22
     code, out, _ = call(capsys, "data", "describe", "ballbeam")

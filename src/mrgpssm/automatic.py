@@ -15,12 +15,9 @@ import numpy as np
 from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.options import FIXED, settled
-from mrgpssm.suggest import Suggestion, suggest
+from mrgpssm.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
 
-LONG, MANY = 5_000, 4  # rows, recordings
-_WINDOWS = 10  # that the longest sequence has room for at the coarsest resolution
-_USUAL, _APART = (30, 5, 1), 3  # resolutions that are added up to three, and how far from those that are there
-_FASTEST = 10  # rows: the fastest average
+_FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
 _STEPS = {"gpu": 300, "cpu": 150}
@@ -62,15 +59,15 @@ def choose(given: Mapping[str, Any], training: list[Sequence], validated: bool) 
 
 
 def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    found, why = _suggested(training)
-    resolutions, how = _resolutions(found, max(map(len, training)), len(_USUAL))
+    found, room, why = _suggested(training)
     settings: Settings = {
-        "resolutions": resolutions, "filters": _filters(max(resolutions)), "delays": _delays(found, training[0].dt),
+        "resolutions": room.resolutions, "filters": _filters(max(room.resolutions)),
+        "delays": _delays(found, training[0].dt),
         "latent_dim": 4, "static": 2000, "trees": 250, "restarts": 3, "ensemble": 3, "noise": "boosted",
         "steps": _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"],
     }  # fmt: skip
     return settings, [
-        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}{how}"),
+        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
         (("filters",), lambda s: f"averages of the inputs over {_listed(s['filters'])} rows: what coarse steps miss"),
         (("delays",), lambda s: f"inputs also with a delay, in rows: {_listed(s['delays'])}, a dead time that may be"),
         _sizes(f"{rows:,} rows in {len(training)} recordings are many"),
@@ -80,23 +77,19 @@ def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
 
 
 def _few(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    found, why = _suggested(training)
-    resolutions, how = _resolutions(found, max(map(len, training)), 1)
-    return {"resolutions": resolutions, "restarts": 3, "ensemble": 3}, [
-        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}{how}"),
+    _, room, why = _suggested(training)
+    return {"resolutions": room.resolutions, "restarts": 3, "ensemble": 3}, [
+        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
         _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are, no static part, no trees"),
         *_LEARNED,
     ]
 
 
 def _short(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    found, why = _suggested(training)
-    longest = max(map(len, training))
-    window = int(np.clip(longest // 4, 10, 50))
-    resolutions = tuple(r for r in found.resolutions if r * (window + 10) * 2 <= longest)[-2:] if found else ()
+    _, room, why = _suggested(training)
     settings: Settings = {
-        "resolutions": resolutions or (1,), "latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10,
-        "window": window, "buffer": min(10, window // 2), "steps": 100, "restarts": 5, "ensemble": 5,
+        "resolutions": room.resolutions, "latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10,
+        "window": room.window, "buffer": room.buffer, "steps": 100, "restarts": 5, "ensemble": 5,
         "static": rows,
     }  # fmt: skip
     return settings, [
@@ -136,31 +129,19 @@ _LEARNED: tuple[Reason, ...] = (
 )
 
 
-def _suggested(training: list[Sequence]) -> tuple[Suggestion | None, str]:
-    """What the data suggest, and in a few words why; nothing where they are too few or do not vary."""
+def _suggested(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:
+    """What the data suggest, their room, and in a few words why; time constants may not be found in too few data."""
     try:
         found = suggest(training)
     except DataError as error:
-        return None, f"no time constants could be found ({str(error).rstrip('.')})"
+        return None, make_room((), training), f"no time constants could be found ({str(error).rstrip('.')})"
     scales = [f"{a.output} {', '.join(f'{s.seconds:.2g} s' for s in a.scales)}" for a in found.per_output if a.scales]
-    return found, f"time constants {'; '.join(scales)}" if scales else "no time constants were found"
-
-
-def _resolutions(found: Suggestion | None, longest: int, least: int) -> tuple[tuple[int, ...], str]:
-    """Those of the time constants, with room for ten windows, and usual ones apart from them up to `least`."""
-    most = max(1, longest // (_WINDOWS * (FIXED["window"] + FIXED["buffer"])))
-    chosen = {min(r, most) for r in (found.resolutions if found else ())}
-    limited = bool(found) and max(found.resolutions) > most
-    for usual in _USUAL:
-        usual = min(usual, most)
-        if len(chosen) < least and all(max(r, usual) >= _APART * min(r, usual) for r in chosen):
-            chosen.add(usual)
-    how = f"; at most {most}, so that the longest sequence holds {_WINDOWS} windows" if limited else ""
-    return tuple(sorted(chosen, reverse=True)), how
+    why = f"time constants {'; '.join(scales)}" if scales else "no time constants were found"
+    return found, found.room, "; ".join([why, *found.room.limits])
 
 
 def _filters(slowest: int) -> tuple[float, ...]:
-    if slowest < _APART:
+    if slowest < _COARSE:
         return ()
     return tuple(float(round(tau)) for tau in np.geomspace(_FASTEST, _FASTEST * slowest, 3))
 

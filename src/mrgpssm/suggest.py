@@ -1,4 +1,7 @@
-"""Resolutions, window and buffer from the data alone: time scales, coherence, and the reasons in words."""
+"""Resolutions, window and buffer from the data alone: time scales, coherence, and the reasons in words.
+
+`MRGPSSM()` takes them from here, so that what is suggested is what is fitted.
+"""
 
 import itertools
 from collections.abc import Iterable
@@ -12,8 +15,12 @@ from mrgpssm.errors import DataError
 from mrgpssm.timescales import WEAK, Search, searches
 
 LEAST_ROWS = 50
+LONG, MANY = 5_000, 4  # rows and recordings from which on data are long, and many
+WINDOW, BUFFER = 50, 10  # steps of a window that are scored, and before them
 SPAN = 3.0  # a window covers this many time constants
 MERGE, MOST = 3.0, 4  # resolutions of all outputs closer than this factor merge; how many there may be
+_WINDOWS = 10  # that the longest sequence has room for at the coarsest resolution
+_USUAL, _APART = (30, 5, 1), 3  # resolutions that are added up to three, and how far from those that are there
 
 
 @dataclass(frozen=True)
@@ -55,18 +62,50 @@ class Advice:
     def row(self) -> tuple[str, ...]:
         scales = ", ".join(f"{s.seconds:.3g} s ({s.share:.0%})" for s in self.scales) or "none found"
         speed = f"{self.speed:.3g} s" if self.scales else "unknown"
-        return self.output, scales, f"{self.evidence.explained:.0%}", ", ".join(map(str, self.resolutions)), speed
+        return (
+            self.output,
+            scales,
+            f"{self.evidence.explained:.0%}",
+            ", ".join(map(str, self.resolutions)) or "none",
+            speed,
+        )
 
 
 @dataclass(frozen=True)
-class Suggestion:
-    """For all outputs together: resolutions from slow to fast, steps that are scored, and steps before them."""
+class Room:
+    """What the data have room for: resolutions from slow to fast, steps that are scored, and steps before them.
+
+    `limits` say why they are not just those of the time constants.
+    """
 
     resolutions: tuple[int, ...]
     window: int
     buffer: int
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """For all outputs together: resolutions and windows, and what each output asks of them."""
+
+    room: Room
     per_output: tuple[Advice, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def resolutions(self) -> tuple[int, ...]:
+        """From slow to fast."""
+        return self.room.resolutions
+
+    @property
+    def window(self) -> int:
+        """Steps of a window that are scored."""
+        return self.room.window
+
+    @property
+    def buffer(self) -> int:
+        """Steps before them."""
+        return self.room.buffer
 
     def table(self) -> list[tuple[str, ...]]:
         """A heading and one row per output, slowest first, ready to print."""
@@ -74,32 +113,59 @@ class Suggestion:
         return [("output", "time constants (share)", "explained", "resolutions", "speed"), *(a.row() for a in ranked)]
 
 
-def suggest(sequences: Sequence | Iterable[Sequence], *, window: int = 50, buffer: int = 10) -> Suggestion:
-    """Propose resolutions R with (buffer + window) R = 3 τ: one for each clearly separate τ, at most 4 in all.
+def suggest(sequences: Sequence | Iterable[Sequence]) -> Suggestion:
+    """Propose resolutions R with (buffer + window) R = 3 τ, as far as the data have room: what `MRGPSSM()` uses.
 
-    With the defaults a step is a twentieth of τ, so that R = 30 belongs to 600 samples and R = 1 to 20 and fewer.
+    There is one for each clearly separate τ, at most 4 in all. A step is a twentieth of τ: R = 30 belongs to 600
+    samples and R = 1 to 20 and fewer.
     """
     given = as_list(sequences)
     check_alike(given)
     longest = _check_columns(given)
-    notes = []
-    if window + buffer >= longest:
-        notes.append(f"The longest sequence has {longest} rows: window and buffer ({window}, {buffer}) are cut to fit.")
-        buffer, window = longest // 12, longest // 2 - longest // 12
-    steps, limit = window + buffer, (longest - 1) // (window + buffer)
+    steps = WINDOW + BUFFER if longest > WINDOW + BUFFER else longest // 2
     even, step = _even(given)
-    seconds = given[0].dt * step
+    seconds, notes = given[0].dt * step, []
     if even is not given:
         notes.append(f"Sampling is uneven: for this search the data was interpolated to steps of {seconds:g} s.")
-    advices = sorted((_advise(*found, even, seconds, steps) for found in searches(even)), key=lambda pair: pair[0])
-    lower = [a.output for _, a in advices if max(a.resolutions) > limit]
-    if lower:
-        notes.append(f"{', '.join(lower)}: resolutions are lowered to {limit}, the most at which a window fits.")
-    advices = tuple(replace(a, resolutions=_falling(min(r, limit) for r in a.resolutions)) for _, a in advices)
-    resolutions = _together(advices, seconds, steps, limit)
-    if min(resolutions) > 1:
-        notes.append(f"Nothing faster than resolution {min(resolutions)} can follow was found; add 1 if that matters.")
-    return Suggestion(resolutions, window, buffer, advices, tuple(notes))
+    found = sorted((_scales(*found, even, seconds) for found in searches(even)), key=lambda some: some[0])
+    wanted = _together([scale for _, scales, _ in found for scale in scales], seconds, steps, (longest - 1) // steps)
+    room = make_room(wanted, given)
+    notes += [f"Resolutions: {limit}." for limit in room.limits]
+    if min(room.resolutions) > 1:
+        notes.append(
+            f"Nothing faster than resolution {min(room.resolutions)} can follow was found; add 1 if that matters."
+        )
+    names = given[0].output_names
+    advices = tuple(_advise(names[column], scales, e, seconds, steps, room) for column, scales, e in found)
+    return Suggestion(room, advices, tuple(notes))
+
+
+def make_room(wanted: tuple[int, ...], sequences: list[Sequence]) -> Room:
+    """The resolutions that are wanted, as far as the data have room for their windows.
+
+    Long data keep room for ten windows, and many recordings get three resolutions at least. Short data get smaller
+    windows, and at most two resolutions with room for two windows.
+    """
+    longest = max(map(len, sequences))
+    if sum(map(len, sequences)) < LONG:
+        window = int(np.clip(longest // 4, 10, WINDOW))
+        few = tuple(r for r in wanted if r * (window + BUFFER) * 2 <= longest)[-2:] or (1,)
+        limits = [] if set(wanted) <= set(few) else ["short data get at most two, with room for two windows"]
+        return Room(few, window, min(BUFFER, window // 2), tuple(limits))
+    most = max(1, longest // (_WINDOWS * (WINDOW + BUFFER)))
+    least = len(_USUAL) if len(sequences) >= MANY else 1
+    chosen, added = {min(r, most) for r in wanted}, []
+    for usual in (min(r, most) for r in _USUAL):
+        if len(chosen) < least and all(max(r, usual) >= _APART * min(r, usual) for r in chosen):
+            chosen.add(usual)
+            added.append(str(usual))
+    limits = (
+        [f"at most {most}, so that the longest sequence holds {_WINDOWS} windows"]
+        if max(wanted, default=0) > most
+        else []
+    )
+    limits += [f"{', '.join(added)} added, since many long recordings carry {least}"] if added and wanted else []
+    return Room(_falling(chosen), WINDOW, BUFFER, tuple(limits))
 
 
 def _falling(numbers: Iterable[int]) -> tuple[int, ...]:
@@ -140,38 +206,40 @@ def _resampled(s: Sequence, step: float) -> Sequence:
     return replace(s, inputs=inputs, outputs=outputs, time=None)
 
 
-def _advise(search: Search, column: int, sequences: list[Sequence], seconds: float, steps: int) -> tuple[int, Advice]:
+def _scales(
+    search: Search, column: int, sequences: list[Sequence], seconds: float
+) -> tuple[int, tuple[Scale, ...], Evidence]:
+    """The time scales of one output, and what they rest on."""
     chosen = search.best()[::-1]
     total = search.explained(chosen)
     profiles = np.array([search.profile(chosen, i) for i in range(len(chosen))]).reshape(-1, len(search.grid))
     taus = [search.refined(k, profile) for k, profile in zip(chosen, profiles, strict=True)]
     lost = [max(total - search.explained(chosen[:i] + chosen[i + 1 :]), 1e-6) for i in range(len(chosen))]
     scales = tuple(Scale(t * seconds, a / sum(lost)) for t, a in zip(taus, lost, strict=True))
-    speed = float(np.exp(sum(s.share * np.log(s.seconds) for s in scales))) if scales else float("nan")
     single = np.array([search.explained((k,)) for k in range(len(search.grid))])
     spectra, names = _coherence(sequences, column, seconds), sequences[0].input_names
-    evidence = Evidence(search.grid * seconds, single, profiles, total, *spectra, names)
-    resolutions = _falling([_resolution(t, steps) for t in taus] or [1])
-    reasons = _reasons(scales, evidence, seconds, steps)
-    return column, Advice(sequences[0].output_names[column], scales, resolutions, speed, reasons, evidence)
+    return column, scales, Evidence(search.grid * seconds, single, profiles, total, *spectra, names)
 
 
-def _resolution(tau: float, steps: int) -> int:
-    """R with steps R = 3 τ, both in samples, at least 1."""
-    return max(1, round(SPAN * tau / steps))
+def _advise(output: str, scales: tuple[Scale, ...], e: Evidence, dt: float, steps: int, room: Room) -> Advice:
+    """Every scale with the resolution that follows it best, of those that there are."""
+    ideal = [max(1.0, SPAN * s.seconds / dt / steps) for s in scales]
+    nearest = [min(room.resolutions, key=lambda r, own=own: abs(np.log(r / own))) for own in ideal]
+    speed = float(np.exp(sum(s.share * np.log(s.seconds) for s in scales))) if scales else float("nan")
+    reasons = _reasons(scales, nearest, e, dt, room)
+    return Advice(output, scales, _falling(nearest), speed, reasons, e)
 
 
-def _reasons(scales: tuple[Scale, ...], e: Evidence, dt: float, steps: int) -> tuple[str, ...]:
+def _reasons(scales: tuple[Scale, ...], nearest: list[int], e: Evidence, dt: float, room: Room) -> tuple[str, ...]:
     if not scales:
-        return (f"no lag of the inputs explains {WEAK:.0%} of the variance: resolution 1 is a guess",)
+        return (f"no lag of the inputs explains {WEAK:.0%} of the variance: it asks for no resolution",)
     reasons = [f"lags of the inputs explain {e.explained:.0%} of the variance (cross-validated)"]
-    for s in scales:
-        r = _resolution(s.seconds / dt, steps)
+    for s, r in zip(scales, nearest, strict=True):
         about = "below one sample" if s.seconds < dt else f"{s.seconds:.3g} s"
         edge = (
             "; the recordings show no slower ones: it may be longer, or drift" if s.seconds > 0.99 * e.grid[-1] else ""
         )
-        cover = f"windows of {steps * r * dt:.3g} s"
+        cover = f"windows of {(room.window + room.buffer) * r * dt:.3g} s"
         reasons.append(f"time constant {about} ({s.share:.0%}): resolution {r}, {cover}{edge}")
     best = int(np.argmax(e.coherence.mean(0)))
     high = e.frequency[e.coherence[:, best] > 0.5]
@@ -200,9 +268,9 @@ def _coherence(sequences: list[Sequence], column: int, seconds: float) -> tuple[
     return centres, coherence.T.clip(0, 1), float(frequency[np.searchsorted(power, power[-1] / 2)])
 
 
-def _together(advices: tuple[Advice, ...], seconds: float, steps: int, limit: int) -> tuple[int, ...]:
-    """One list for all outputs: neighbours closer than a factor 3 merge into their weighted geometric mean."""
-    found = [(max(1.0, SPAN * s.seconds / seconds / steps), s.share) for a in advices for s in a.scales] or [(1.0, 1.0)]
+def _together(scales: list[Scale], seconds: float, steps: int, limit: int) -> tuple[int, ...]:
+    """One list for all outputs, at most `limit`: neighbours closer than a factor 3 merge into their geometric mean."""
+    found = [(max(1.0, SPAN * s.seconds / seconds / steps), s.share) for s in scales] or [(1.0, 1.0)]
     groups = sorted((float(np.log(min(r, limit))), weight) for r, weight in found)
     while len(groups) > 1:
         gaps = [b[0] - a[0] for a, b in itertools.pairwise(groups)]

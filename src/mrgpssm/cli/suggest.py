@@ -50,8 +50,17 @@ def suggest(
     if ranked:
         rows = [(", ".join(map(str, r.resolutions)), f"{r.total:.0f}") for r in ranked]
         print_rows("Short training", ("resolutions", "lower bound"), rows)
-    joined = ",".join(map(str, ranked[0].resolutions if ranked else found.resolutions))
-    say(f"Try: --resolutions {joined} --window {found.window} --buffer {found.buffer}")
+    say(_answer(found, ranked))
+
+
+def _answer(found, ranked) -> str:
+    """One set of resolutions: what a fit uses, or what short training prefers to it."""
+    windows = f"--window {found.window} --buffer {found.buffer}"
+    own = ",".join(map(str, found.resolutions))
+    best = ",".join(map(str, ranked[0].resolutions)) if ranked else own
+    if best != own:
+        return f"Short training prefers other resolutions than fit would use: --resolutions {best} {windows}"
+    return f"mrgpssm fit and MRGPSSM() use these by themselves: --resolutions {own} {windows}"
 
 
 def _refined(sequences, found):
