@@ -70,7 +70,8 @@ class Journal:
 
 def _summarise(info: FitInfo, learner: Learner, part: int, cycle: int, at: int, done: int, total: int) -> Progress:
     def mean(values):
-        taken, values = np.asarray(info.taken), np.asarray(values, float)
+        values = np.asarray(values, float)
+        taken = np.asarray(info.taken) & ~np.isnan(values)  # windows without a measured output have no RMSE
         count = np.maximum(taken.sum(1), 1)
         return np.where(taken.any(1), np.where(taken, values, 0).sum(1) / count, np.nan)
 
