@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from recordings import recording
 
-from mrgpssm import MRGPSSM, Sequence
+from mrgpssm import MRGPSSM, DataWarning, Sequence
 from mrgpssm.automatic import LONG, choose
 from mrgpssm.cli import main
 from mrgpssm.options import FIXED, check_options
@@ -123,7 +123,8 @@ def test_data_without_time_constants_still_get_a_model():
 
 
 def test_a_model_without_arguments_learns_says_why_and_calibrates(capsys):
-    model = MRGPSSM(**QUICK).fit(recording(0))
+    with pytest.warns(DataWarning, match="The folds are stretches of 40 rows, shorter than a window of 50 rows"):
+        model = MRGPSSM(**QUICK).fit(recording(0))
     said = capsys.readouterr().err
     assert model.chosen_
     assert all(f"chosen: {reason}" in said for reason in model.chosen_)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from exhibits import call
 from recordings import recording
+from test_datasets import REAL
 from untrained import untrained
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence, load
@@ -117,13 +118,13 @@ def test_measured_sets_raise_no_needless_doubt():
     """The engine's emissions are skewed by up to 18 robust deviations: that is how engines are."""
     try:
         for split in fixed_splits()[::3]:
-            train, test = (load_engine("gengine2", part) for part in (split.train, split.test))
+            train, test = (load_engine("gengine2", part, None, REAL) for part in (split.train, split.test))
             assert doubt_training(train, [], Asked(1800, 50, 4)) == ()
             seen = Seen.of(train)
             assert doubt_inputs(seen, test) == doubt_scores(seen, test) == []
             assert len(doubt_scores(seen, train)) == 1
         for name in ("ballbeam", "dryer", "gas_furnace"):
-            assert doubt_values(load_dataset(name)["train"]) == []
+            assert doubt_values(load_dataset(name, REAL)["train"]) == []
     except DataError as missing:
         pytest.skip(str(missing))
 
@@ -133,13 +134,13 @@ def test_measured_sets_raise_no_needless_doubt():
 
 def test_too_little_data_for_what_is_asked():
     s = recording(0)
-    assert doubt_amount([s], Asked(window=40, inducing=20, folds=0)) == []
-    [text] = doubt_amount([s], Asked(window=41, inducing=20, folds=0))
-    assert "has 160 measured rows and 164 are needed for 20 inducing points and windows of 41 rows" in text
+    assert doubt_amount([s], Asked(window=80, inducing=32, folds=0)) == []
+    [text] = doubt_amount([s], Asked(window=81, inducing=20, folds=0))
+    assert "has 160 measured rows and 162 are needed for 20 inducing points and windows of 81 rows" in text
     assert "scores and bands cannot be trusted" in text
     outputs = np.array(s.outputs)
     outputs[::2, 1] = np.nan
-    [text] = doubt_amount([replace(s, outputs=outputs)], Asked(window=30, inducing=1, folds=0))
+    [text] = doubt_amount([replace(s, outputs=outputs)], Asked(window=45, inducing=1, folds=0))
     assert text.startswith("Output 'Temp' has 80 measured rows")
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm import MRGPSSM, ConfigError, DataError, FitError, Sequence, estimator
+from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence, estimator
 from mrgpssm.data import Scaling
 from mrgpssm.model import STABLE, init_ssm
 from mrgpssm.modelfile import FittedModel
@@ -124,7 +124,8 @@ def test_outputs_have_models_of_their_own_or_one_together():
     assert apart.bounds_.shape == (2, 2)
     assert len(joint.models_) == 1
     for model in (apart, joint):
-        scores = model.score(data, samples=20)
+        with pytest.warns(DataWarning, match="Seen in training"):
+            scores = model.score(data, samples=20)
         assert list(scores.index) == ["y1", "y2"]
         assert np.all(scores["nrmse"] < 0.6)
 
@@ -177,7 +178,8 @@ def test_missing_outputs_and_irregular_times_are_trained_through():
     keep = np.sort(np.random.default_rng(0).choice(400, 320, replace=False))
     gappy = Sequence(data.inputs[keep], outputs[keep], dt=0.1, time=0.1 * keep)
     model = MRGPSSM((2, 1), **SMALL).fit(gappy, progress=False)
-    assert model.score(gappy, samples=20).loc["y1", "nrmse"] < 0.5
+    with pytest.warns(DataWarning, match="Seen in training"):
+        assert model.score(gappy, samples=20).loc["y1", "nrmse"] < 0.5
 
 
 def test_precision_is_local():

@@ -10,7 +10,7 @@ import typer
 
 from mrgpssm.cache import user_cache
 from mrgpssm.cli import bench, data, demo, export, fit, report, reproduce, suggest, sweep, tune, use
-from mrgpssm.cli.show import say
+from mrgpssm.cli.show import say, warned
 from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
 from mrgpssm.interrupts import listening
 
@@ -78,7 +78,8 @@ def main() -> None:
     """Run the command line and turn what went wrong into one line on standard error and an exit code."""
     _keep_compiled_programs()
     try:
-        code = app(standalone_mode=False)
+        with warned():
+            code = app(standalone_mode=False)
     except (ConfigError, DataError, ModelFileError) as error:
         _stop(str(error), 2)
     except (FitError, StorageError) as error:

@@ -11,7 +11,7 @@ from mrgpssm.data.sequence import Sequence
 FAR = 20.0  # robust standard deviations; the emissions of engines reach 18
 OUTSIDE, ROWS = 0.2, 0.01  # ranges that inputs may leave the training range by, in so many of the rows
 _ROWS_EACH = 5  # measured rows for every inducing point
-_WINDOWS = 4  # that the measured rows of an output hold
+_WINDOWS = 2  # that the measured rows of an output hold
 
 Sequences = list[Sequence]
 
