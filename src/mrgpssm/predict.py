@@ -15,7 +15,6 @@ from mrgpssm._types import Key
 from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.forecast import LEVELS, Forecast
-from mrgpssm.members import head_rows
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.noise.fit import Runs, fit_noise, student_nll_terms
@@ -222,7 +221,7 @@ def _pieces(
     with floating_point(model.options.precision):
         keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
         runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
-        starts = [[_start(model, ssm, g, u, warmup, each, key) for u in inputs] for ssm, g, key in runs]
+        starts = [[_start(model, ssm, g, warmup, each, key)] * count for ssm, g, key in runs]
         ssm, particles = _stack([run[0] for run in runs]), _stack([_stack(row) for row in starts])
         noise = np.stack([np.sqrt(np.asarray(one.observation_variance(), float)) for one, _, _ in runs])
         noise_sds = np.repeat(noise.reshape(rounds, groups, -1), each, axis=0)[:samples]
@@ -291,22 +290,16 @@ def _start(
     model: FittedModel,
     ssm: SSM[Component],
     group: int,
-    inputs: np.ndarray,
     warmup: Sequence | None,
     samples: int,
     key: Key,
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
     columns = np.array(model.groups[group])
-    dtype, head = jnp.dtype(model.options.precision), head_rows(model.options)
+    dtype = jnp.dtype(model.options.precision)
+    particles = start_particles(ssm, samples, key=key)
     if warmup is None:
-        seen = np.resize(inputs[:head], (head, inputs.shape[1]))
-        blank = np.full((head, len(columns)), np.nan)
-        return start_particles(ssm, samples, jnp.asarray(np.hstack([seen, blank]), dtype), key=key)
-    if len(warmup) < head:
-        raise DataError(f"warmup needs at least {head} rows for the recognition network; got {len(warmup)}.")
+        return particles
     past_inputs = jnp.asarray(model.drive(warmup), dtype)
     past_outputs = jnp.asarray(model.scaling.outputs(warmup.outputs)[:, columns], dtype)
-    seen = jnp.concatenate([past_inputs, past_outputs], axis=1)[:head]
-    particles = start_particles(ssm, samples, seen, key=key)
     return assimilate(ssm, particles, past_inputs, past_outputs, jnp.ones(len(warmup), dtype), key=key)

@@ -67,7 +67,7 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge]) ->
 
 def _with_parts(model: FittedModel, training: list[Sequence], judges: list[Judge]) -> tuple[FittedModel, list[Judge]]:
     """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
-    learners = _learners(model.options, *_table(model, training))
+    learners = _learners(model.options)
 
     def parts_of(model: FittedModel, sequences: list[Sequence]) -> Parts:
         table = _table(model, sequences)
@@ -87,12 +87,11 @@ def _with_parts(model: FittedModel, training: list[Sequence], judges: list[Judge
     ]
 
 
-def _learners(options: Options, drive: np.ndarray, outputs: np.ndarray) -> dict[str, Learner]:
-    """What makes a part of drive and outputs; the kernels, a few dozen numbers, are learned here from all of them."""
+def _learners(options: Options) -> dict[str, Learner]:
+    """What makes a part of drive and outputs, and of nothing else."""
     found: dict[str, Learner] = {}
     if options.static:
-        kernels = learn_kernels(drive, outputs, options.seed)
-        found["static"] = lambda u, y: fit_static(u, y, kernels, options.static, options.seed)
+        found["static"] = lambda u, y: fit_static(u, y, learn_kernels(u, y, options.seed), options.static, options.seed)
     if options.trees:
         found["trees"] = lambda u, y: fit_trees(u, y, options.trees, options.seed)
     return found

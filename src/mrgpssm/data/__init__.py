@@ -6,7 +6,7 @@ from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copi
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.data.series import Series, flatten
-from mrgpssm.data.windows import draw_windows, window_counts
+from mrgpssm.data.windows import draw_windows, inner_places
 
 __all__ = [
     "Drive",
@@ -18,12 +18,12 @@ __all__ = [
     "check_lengths",
     "draw_windows",
     "flatten",
+    "inner_places",
     "joined",
     "masks",
     "match",
     "trained_on",
     "unseen",
     "unseen_rows",
-    "window_counts",
     "with_copies",
 ]
