@@ -36,9 +36,9 @@ def test_errors(plan: Plan, fitted: FleetFit, series: Series) -> np.ndarray:
         latent = component.transition.gp.inducing.shape[-3]
         states = jnp.zeros((members, series.clock.shape[0], latent), series.clock.dtype)
         blank = Cache(jnp.zeros_like(total), states, states)
-        options = {"samples": 20, "head": 0, "chunk": 1000, "longest": int(series.lengths.max())}
+        options = {"samples": 20, "chunk": 1000, "longest": int(series.lengths.max())}
         total = total + sweep(component, resolution, series, tasks, blank, keys=tasks.key, **options).outputs
-    measured = jnp.moveaxis(series.outputs[:, tasks.columns], 1, 0)
+    measured = jnp.moveaxis(series.outputs[0][:, tasks.columns], 1, 0)
     return np.asarray(jnp.sqrt(jnp.mean((measured - total) ** 2, axis=(1, 2))), float)
 
 
@@ -49,7 +49,7 @@ def run(root: Path, split: dict, outputs: tuple[str, ...], seeds: int, order: st
     train, test = ([load(root, n, outputs) for n in split[part]] for part in ("train", "test"))
     scaling = Scaling.fit(train)
     with floating_point(model.precision):
-        fresh = flatten(test, scaling, jnp.dtype(model.precision))
+        fresh = flatten(test, [scaling], jnp.dtype(model.precision))
         plan, ssm = make_plan(check_options(model.get_params()), train, scaling)
         fitted = fit_fleet(plan, begin(plan, ssm), lambda _: None)
         errors = test_errors(plan, fitted, fresh).reshape(len(outputs), seeds)

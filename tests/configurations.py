@@ -10,7 +10,7 @@ from mrgpssm.elbo import Windows
 from mrgpssm.gp import RBF, AbstractKernel, Matern32, Matern52, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
 from mrgpssm.linalg import base_jitter
-from mrgpssm.model import SSM, Component, FreeInitial, LinearEmission, StableMean, Transition
+from mrgpssm.model import SSM, Component, Initial, LinearEmission, StableMean, Transition
 from mrgpssm.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.rollout import Noise
 
@@ -65,7 +65,7 @@ def random_component(rng, family: Family, dtype=jnp.float64, noise_sd=(0.05, 0.2
     mean = StableMean(cast(rng.standard_normal((d, d))), cast(0.3 * rng.standard_normal((d, u))),
                       cast(0.1 * rng.standard_normal(d)), 0.99)  # fmt: skip
     noise = positive_inverse(cast(rng.uniform(*noise_sd, d)))
-    initial = FreeInitial(
+    initial = Initial(
         cast(rng.standard_normal(d)),
         clutter(lower_triangular_inverse(cast(factor(rng, d, 0.3)))),
         cast(0.5 * rng.standard_normal(d)),
@@ -88,7 +88,6 @@ def random_windows(rng, family: Family, n=2, t=5, dtype=jnp.float64) -> Windows:
         jnp.asarray(rng.standard_normal((n, t, family.u)), dtype),
         jnp.asarray(outputs, dtype),
         jnp.asarray(rng.uniform(0.2, 1.0, (n, t)) * min(family.units), dtype),
-        jnp.zeros((n, 0, family.u + family.y), dtype),
     )
 
 
@@ -111,7 +110,7 @@ def as_oracle(component: Component, dtype=np.float64) -> dict:
     """The same component by its natural parameters in NumPy float64."""
     transition, initial = component.transition, component.initial
     assert isinstance(transition.gp.posterior, WhitenedPosterior)
-    assert isinstance(initial, FreeInitial)
+    assert isinstance(initial, Initial)
     assert isinstance(component.emission, LinearEmission)
     A, B, b = (np.asarray(x, float) for x in transition.mean.matrices())
     C = np.asarray(component.emission.C, float)

@@ -102,7 +102,7 @@ MUTANTS = (
            ("test_limits.py::test_escalated_jitter_stands_on_every_path",)),
     Mutant(6, "native/factor.cc", "jitters->typed_data()[index] = jitter;",
            "jitters->typed_data()[index] = bounds.typed_data()[2 * index];", JITTER),
-    Mutant(6, "linalg.py", "row, jnp.zeros_like(matrix)), jitter)", "row, jnp.zeros_like(matrix)), 0 * jitter)", JITTER),
+    Mutant(6, "linalg.py", "row, jnp.zeros_like(matrix)), jitter\n", "row, jnp.zeros_like(matrix)), 0 * jitter\n", JITTER),
     Mutant(6, "native/factor.cc", "matrix[i] + (i / m == i % m ? jitter : T(0))", "matrix[i]",
            ("test_linalg.py::test_values_and_gradients_are_those_of_cholesky_and_solve",)),
     Mutant(7, "params.py", "return jnp.tril(raw, -1) + diagonal[..., None]",

@@ -131,7 +131,7 @@ def test_the_bound_on_windows_is_that_of_joint_trajectories(units):
     rng = np.random.default_rng(4)
     family = Family(RBF, D, U, 1, M, units)
     ssm, windows, noise = random_cascade(rng, units), random_windows(rng, family), random_noise(rng, family)
-    ours = [elbo(ssm, windows, noise, FullMC(native), buffer=1, total=50.0) for native in (False, True)]
+    ours = [elbo(ssm, windows, noise, FullMC(native), buffer=1, total=50.0, sequences=1) for native in (False, True)]
     np.testing.assert_allclose(ours[0].bound, ours[1].bound, rtol=1e-9)
     omega, total, e = float(ssm.observation_variance()[0]), 0.0, noise_as_oracle(noise)
     parts = [as_oracle(c) for c in ssm.components]
@@ -173,14 +173,13 @@ def problem(resolutions, members=1, cascade=True, **more):
              "buffer": 2, "cycles": 2, "steps": 4, "restarts": members}  # fmt: skip
     options = check_options(MRGPSSM(**(given | more)).get_params())
     data = [recording(seed, rows) for seed, rows in ((0, 80), (1, 48))]
-    series = flatten(data, Scaling.fit(data), jnp.dtype(options.precision))
+    series = flatten(data, [Scaling.fit(data)], jnp.dtype(options.precision))
     tasks, ssm = make_members(options, 2, 2, 2)
     return Plan(training_settings(options), series, tasks, options.resolutions), ssm
 
 
 @pytest.mark.once
 def test_windows_see_the_inputs_and_the_cached_states_of_their_rows():
-    """Heads of recognition networks hold inputs and outputs alone."""
     plan, ssm = problem((5, 1, 3))
     rng, rows = np.random.default_rng(0), plan.series.clock.shape[0]
 
@@ -192,13 +191,13 @@ def test_windows_see_the_inputs_and_the_cached_states_of_their_rows():
     slower = tuple(x[0] for x in driving_states(ssm, caches, 1))
     others, cache = caches[1].outputs[0], jax.tree.map(lambda x: x[0], caches[1])
     phase = Phase(jnp.asarray(2, jnp.int32), others, cache, jnp.asarray(True), jnp.ones(()), slower)
-    settings, task = replace(plan.settings, head=3), jax.tree.map(lambda x: x[0], plan.tasks)
-    windows, first, _, _ = _gather(settings, plan.series, task, phase, jax.random.key(1))
+    task = jax.tree.map(lambda x: x[0], plan.tasks)
+    windows, first, at_start, *_ = _gather(plan.settings, plan.series, task, phase, jax.random.key(1))
     assert windows.inputs.shape == (4, 8, 2 + 2 * 2)
-    assert windows.heads.shape == (4, 3, 2 + 1)
-    for n, j in itertools.product(range(4), range(8)):
+    assert not np.all(at_start)
+    for n, j in itertools.product(np.flatnonzero(~np.asarray(at_start)), range(4)):
         row = int(first[n]) + 2 * j
-        expected = [plan.series.inputs[row], caches[0].states[0, row], caches[2].states[0, row]]
+        expected = [plan.series.inputs[0, row], caches[0].states[0, row], caches[2].states[0, row]]
         np.testing.assert_allclose(windows.inputs[n, j], np.concatenate(expected), rtol=1e-6)
 
 
@@ -223,21 +222,21 @@ def first_steps(key, samples):
 @pytest.mark.float64
 def test_the_bound_of_a_series_is_that_of_joint_samples(moved):
     (plan, whole, one), samples, keys = moved, 2, moved[0].tasks.key
-    options = {"samples": samples, "head": 0, "longest": 80, "keys": keys}
+    options = {"samples": samples, "longest": 80, "keys": keys}
     ours = walks.series_bound(whole, (4, 1), plan.series, plan.tasks, chunk=60, **options)
     own = [jax.random.fold_in(keys[0], part) for part in range(2)]
-    here = [walks.begin(c, jnp.zeros((2, 0, 3)), samples, k) for c, k in zip(one.components, own, strict=True)]
+    here = [walks.begin(c, 2, samples, k) for c, k in zip(one.components, own, strict=True)]
     process, plain = [first_steps(k, samples) for k in own], eqx.tree_at(lambda s: s.components, one, tuple(map(shown, one.components)))  # fmt: skip
     omega, likelihood = float(one.observation_variance()[0]), 0.0
     for k, (first, rows) in enumerate(((0, 80), (80, 48))):
-        inputs, y = (np.asarray(x)[first : first + rows] for x in (plan.series.inputs, plan.series.outputs[:, 0]))
+        inputs, y = (np.asarray(x)[first : first + rows] for x in (plan.series.inputs[0], plan.series.outputs[0, :, 0]))
         steps = [np.full(rows, 1 / r) for r in (4, 1)]
         for s in range(samples):
             paths = walked(plain, [h.states[k, s] for h in here], [h.inducing[k, s] for h in here], inputs, steps,
                            [p[k * samples + s] for p in process])  # fmt: skip
             error = y - sum(path[:rows, 0] for path in paths)
             likelihood += np.sum(-0.5 * error**2 / omega - 0.5 * np.log(2 * np.pi * omega)) / samples
-    kl = sum(float(c.initial.kl(jnp.zeros((0, 3)))) + float(c.dynamics().gp.kl()) for c in one.components)
+    kl = sum(2 * float(c.initial.kl()) + float(c.dynamics().gp.kl()) for c in one.components)
     np.testing.assert_allclose(ours[0], likelihood - kl, rtol=1e-8)
 
 
@@ -246,10 +245,10 @@ def test_the_cache_of_a_component_is_driven_by_caches_of_slower_ones(moved):
     (plan, whole, one), samples, keys = moved, 2, moved[0].tasks.key
     cached = jnp.asarray(np.random.default_rng(1).standard_normal((2, 128, D)))
     blank = Cache(jnp.zeros((2, 128, 1)), jnp.zeros((2, 128, D)), jnp.zeros((2, 128, D)))
-    options = {"samples": samples, "head": 0, "longest": 80, "chunk": 60, "keys": keys}
+    options = {"samples": samples, "longest": 80, "chunk": 60, "keys": keys}
     found = walks.sweep(whole.components[1], 1, plan.series, plan.tasks, blank, (cached,), **options)
-    start = walks.begin(one.components[1], jnp.zeros((2, 0, 3)), samples, keys[0])
-    inputs, paths = np.concatenate([plan.series.inputs[:79], cached[0, :79]], axis=1), []
+    start = walks.begin(one.components[1], 2, samples, keys[0])
+    inputs, paths = np.concatenate([plan.series.inputs[0, :79], cached[0, :79]], axis=1), []
     for s in range(samples):
         noise = {"initial": np.zeros(D), "inducing": np.asarray(start.inducing[0, s]), "process": first_steps(keys[0], samples)[s]}  # fmt: skip
         c = as_oracle(shown(one.components[1])) | {
@@ -268,7 +267,7 @@ def kept(run) -> np.ndarray:
 CASES = {
     "three": {"resolutions": (30, 5, 1)},
     "unsorted": {"resolutions": (1, 30, 5), "joint": True, "rounds": 2, "filters": (4,)},
-    "equal": {"resolutions": (1, 5, 5), "preset": "paper", "window_start": "recognition"},
+    "equal": {"resolutions": (1, 5, 5), "preset": "paper"},
 }
 
 
@@ -282,8 +281,6 @@ def test_files_runtime_and_stepper_agree_with_the_jax_path(name):
     ours, theirs = (m.simulate(inputs, samples=7, seed=3, keep_samples=True) for m in (plain, model))
     np.testing.assert_allclose(kept(ours), kept(theirs), rtol=0, atol=1e-9)
     np.testing.assert_allclose(plain.simulate_mean(inputs), model.simulate_mean(inputs), rtol=0, atol=1e-9)
-    if plain.head:
-        return  # a stepper has no first rows to show to a recognition network
     stepper = plain.stepper(samples=7, seed=3)
     found = [stepper.update(u) for u in inputs]
     np.testing.assert_allclose([e.mean for e in found], ours.mean, rtol=1e-12)
@@ -378,8 +375,9 @@ def test_a_training_goes_on_from_a_checkpoint_bit_by_bit():
 def test_inducing_points_start_on_the_data_but_for_states():
     options = check_options(MRGPSSM(resolutions=(5, 1), inducing=M, cascade=True).get_params())
     tasks, ssm = make_members(options, 1, 2, 1)
-    rows = jnp.asarray(np.random.default_rng(0).uniform(50, 60, (30, 2)), "float32")
-    before, after = (s.components[1].transition.gp for s in (ssm, start_on_data(ssm, rows, tasks.key)))
+    rows = Sequence(np.random.default_rng(0).uniform(50, 60, (30, 2)), np.zeros((30, 1)))
+    series = flatten([rows], [Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1))], jnp.dtype("float32"))
+    before, after = (s.components[1].transition.gp for s in (ssm, start_on_data(ssm, series, tasks)))
     assert np.all(np.asarray(after.inducing[..., 2:4]) >= 50)
     np.testing.assert_array_equal(after.inducing[..., 4:], before.inducing[..., 4:])
     scales = [gp.kernel.raw_lengthscales for gp in (before, after)]  # z is 6, where the preset's are right

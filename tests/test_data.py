@@ -1,5 +1,6 @@
 """Sequences, scaling, windows and the synthetic systems."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 from budget import SIGMAS
 
-from mrgpssm.data import Scaling, Sequence, draw_windows, flatten, window_counts
+from mrgpssm.data import Scaling, Sequence, draw_windows, flatten, inner_places
 from mrgpssm.data.synthetic import SETS, two_scales
 from mrgpssm.errors import DataError
 
@@ -39,31 +40,67 @@ def test_scaling_does_not_care_for_the_unit(size):
     np.testing.assert_allclose(scaling.outputs(size * made.outputs).std(0), 1.0)
 
 
+def rows_and_weights(lengths, resolution, windows, window, buffer, key):
+    series = flatten([sequence(n, n) for n in lengths], [Scaling.fit([sequence(40)])], DTYPE)
+    drawn = draw_windows(series, jnp.asarray(resolution, jnp.int32), windows, window, buffer, key=key)
+    return tuple(map(np.asarray, drawn))
+
+
 def test_windows_are_the_rows_they_should_be():
-    """Rows i, i + R, ..., i + t R, all inside one sequence, every allowed start drawn, and no other."""
-    lengths, resolution, steps = (40, 9, 25), 3, 4
-    series = flatten([sequence(n, n) for n in lengths], Scaling.fit([sequence(40)]), DTYPE)
-    counts = window_counts(series.lengths, jnp.asarray(resolution, jnp.int32), steps)
-    np.testing.assert_array_equal(counts, [28, 0, 13])
-    rows, at_start = draw_windows(series, jnp.asarray(resolution, jnp.int32), 4000, steps, 0, key=jax.random.key(0))
-    rows = np.asarray(rows)
-    assert rows.shape == (4000, steps + 1)
-    np.testing.assert_array_equal(np.diff(rows, axis=1), resolution)
-    allowed = {*range(28), *range(49, 49 + 13)}
-    assert set(rows[:, 0]) == allowed
-    ends = np.array([39, 48, 73])
+    """Rows i, i + R, ..., i + t R inside one sequence, from row 1 on; what is past its end counts nothing."""
+    lengths, resolution = (40, 9, 25), 3
+    counts = inner_places(jnp.asarray(lengths, jnp.int32), jnp.asarray(resolution, jnp.int32), 1)
+    np.testing.assert_array_equal(counts, [33, 2, 18])
+    rows, at_start, weights = rows_and_weights(lengths, resolution, 4000, 3, 1, jax.random.key(0))
+    assert rows.shape == (4000, 5)
+    assert weights.shape == (4000, 4)
+    inner, ends = rows[~at_start], np.array([39, 48, 73])
+    assert set(inner[:, 0]) == {*range(1, 34), 41, 42, *range(50, 68)}
     owner = np.searchsorted(ends, rows)
     assert np.all(owner == owner[:, :1])
-    np.testing.assert_array_equal(np.asarray(at_start), np.isin(rows[:, 0], [0, 49]))
-    share = np.mean(rows[:, 0] < 28)
-    assert abs(share - 28 / 41) < SIGMAS * np.sqrt(28 * 13 / 41**2 / 4000)
+    wanted = inner[:, :1] + resolution * np.arange(5)
+    past = wanted > ends[owner[~at_start]]
+    np.testing.assert_array_equal(inner, np.where(past, ends[owner[~at_start]], wanted))
+    np.testing.assert_array_equal(weights[~at_start] == 0, past[:, 1:] | (np.arange(4) < 1))
+    share = np.mean(owner[~at_start][:, 0] == 0)
+    assert abs(share - 33 / 53) < SIGMAS * np.sqrt(33 * 20 / 53**2 / len(inner))
 
 
-def test_some_windows_can_be_placed_at_the_start():
-    series = flatten([sequence(40), sequence(30, 1)], Scaling.fit([sequence(40)]), DTYPE)
-    rows, at_start = draw_windows(series, jnp.asarray(2, jnp.int32), 10, 5, 3, key=jax.random.key(0))
-    assert np.all(np.asarray(at_start)[:3])
-    assert set(np.asarray(rows)[:3, 0]) <= {0, 40}
+def test_windows_at_a_start_have_no_buffer_and_pass_every_row():
+    rows, at_start, weights = rows_and_weights((40, 2, 30), 3, 2000, 4, 2, jax.random.key(0))
+    starting = rows[at_start]
+    assert set(starting[:, 0]) == {0, 40, 42}
+    starting, weights = starting[starting[:, 0] != 40], weights[at_start][starting[:, 0] != 40]
+    assert set(starting[:, 1] - starting[:, 0]) == {1, 2, 3}
+    np.testing.assert_array_equal(np.diff(starting[:, 1:], axis=1), 3)
+    np.testing.assert_allclose(weights / weights[:, :1], [[1, 1, 1, 0.75, 0.5, 0.25]] * len(weights))
+
+
+@pytest.mark.parametrize("lengths", [(70, 9, 33, 2), (9, 8), (2,)], ids=str)
+@pytest.mark.parametrize("windows", [1, 7])
+def test_every_row_counts_the_same_in_expectation(lengths, windows):
+    """1 / R for every row but the first of each sequence, by the sampler and the weights of training."""
+    resolution, window, buffer, batches = 3, 4, 1, 4000
+    keys = jax.random.split(jax.random.key(1), batches)
+    series = flatten([sequence(n, n) for n in lengths], [Scaling.fit([sequence(40)])], DTYPE)
+    own = eqx.tree_at(lambda s: s.lengths, series, series.lengths.at[2:3].set(0))  # as where a member leaves it out
+
+    @jax.jit
+    @jax.vmap
+    def counts(key):
+        rows, _, weights = draw_windows(own, jnp.asarray(resolution, jnp.int32), windows, window, buffer, key=key)
+        return jnp.zeros((sum(lengths),), DTYPE).at[rows[:, 1:]].add(weights), jnp.max(weights)
+
+    found, heaviest = (np.asarray(x, float) for x in counts(keys))
+    expected = np.full(sum(lengths), 1 / resolution)
+    expected[np.asarray(series.offsets)] = 0
+    expected[sum(lengths[:2]) : sum(lengths[:3])] = 0
+    error = found.std(axis=0) / np.sqrt(batches) + 1e-6
+    assert np.all(np.abs(found.mean(axis=0) - expected) < SIGMAS * error)
+    trained = [n for k, n in enumerate(lengths) if k != 2]
+    places = sum(max(n - 1 - (buffer + 1) * resolution, 0) for n in trained)
+    even = (len(trained) + places / (resolution * window)) / windows
+    assert heaviest.max() <= 10 / 9 * even * (1 + 1e-5)
 
 
 def test_irregular_times_become_uneven_clock_ticks():

@@ -48,7 +48,7 @@ options, training, scaling = model.check(recording(0))
 with floating_point("float64"):
     plan, ssm = make_plan(options, training, scaling)
     state, mesh = begin(plan, ssm).state, devices.fleet_mesh(6)
-    walk = dict(samples=2, head=0, chunk=40, longest=160, keys=plan.tasks.key)
+    walk = dict(samples=2, chunk=40, longest=160, keys=plan.tasks.key)
     caches = [sweep(ssm.components[0], 2, devices.on_all(plan.series, m), plan.tasks, state.caches[0], mesh=m, **walk)
               for m in (None, mesh)]
 shards = [len(c.outputs.sharding.device_set) for c in caches]

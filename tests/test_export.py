@@ -108,12 +108,6 @@ def test_the_command_writes_both_formats_and_refuses_others(tmp_path, capsys):
     assert (tmp_path / "model.hlo").stat().st_size > 1000
 
 
-def test_a_model_with_a_recognition_network_is_refused():
-    model = untrained(resolutions=(1,), window_start="recognition", precision="float64")
-    with pytest.raises(ConfigError, match="starts from a recognition network"):
-        c_source(runtime.parse(model_bytes(model.fitted_), "model"))
-
-
 @needs_gcc
 def test_the_c_file_averages_its_inputs_as_the_model_does(tmp_path):
     path = GOLDEN.with_name("model-v3.mrgpssm")

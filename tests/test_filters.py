@@ -9,7 +9,7 @@ import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence, load
-from mrgpssm.data import Drive, fill, samples_between
+from mrgpssm.data import Drive, Scaling, fill, flatten, samples_between
 from mrgpssm.drive import follow
 from mrgpssm.members import make_members, start_on_data
 from mrgpssm.options import check_options
@@ -91,7 +91,9 @@ def test_inducing_points_start_on_rows_of_the_data():
     options = check_options(MRGPSSM((3, 1), **SMALL, filters=(2.0,)).get_params())
     rows = np.random.default_rng(0).standard_normal((50, 10)).astype(np.float32)
     tasks, ssm = make_members(options, 1, 10, 1)
-    placed = start_on_data(ssm, jnp.asarray(rows), tasks.key)
+    scaling = Scaling(np.zeros(10), np.ones(10), np.zeros(1), np.ones(1))
+    series = flatten([Sequence(rows, np.zeros((50, 1)))], [scaling], jnp.dtype("float32"))
+    placed = start_on_data(ssm, series, tasks)
     for before, after in zip(ssm.components, placed.components, strict=True):
         old, new = (np.asarray(c.transition.gp.inducing) for c in (before, after))
         points = new[..., 2:].reshape(-1, 10)

@@ -12,8 +12,8 @@ from recordings import recording
 from test_training import DTYPE, TINY, member, problem
 
 from mrgpssm import MRGPSSM
-from mrgpssm.elbo import Windows, elbo
-from mrgpssm.rollout import FullMC, draw_noise
+from mrgpssm.elbo import elbo_terms
+from mrgpssm.rollout import FullMC, draw_noise, draw_starts, rollout
 from mrgpssm.training import TrainingSettings, backfit
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 from mrgpssm.training.state import Cache, Learner
@@ -49,10 +49,11 @@ def test_the_bound_of_a_team_is_that_of_the_whole_model():
     learner = Learner(team, init_optimiser(TINY, team), backfit.healthy(DTYPE))
     new, info = step(TINY, series, task, phase, learner, jnp.asarray(0), key)
     key_windows, key_noise = jax.random.split(key)
-    windows, _, _, total = _gather(TINY, series, task, phase, key_windows)
-    raw = Windows(windows.inputs, windows.outputs, jnp.ones_like(windows.strides), windows.heads)
+    batch = _gather(TINY, series, task, phase, key_windows)
     noise = draw_noise(one, TINY.windows, TINY.samples, TINY.window_steps, key=key_noise)
-    expected = elbo(one, raw, noise, FullMC(), buffer=TINY.buffer, total=total)
+    dynamics, windows = one.dynamics(), batch.windows  # at stride 1, steps are raw samples
+    drawn = rollout(FullMC(), one, dynamics, draw_starts(one, noise), windows.inputs, windows.strides, noise)
+    expected = elbo_terms(one, dynamics, windows, drawn, weights=batch.weights, sequences=2)
     np.testing.assert_allclose(info.bound, expected.bound, rtol=2e-4)
     for before, after in zip(team.components, new.ssm.components, strict=True):
         assert not np.allclose(before.transition.gp.posterior.mean, after.transition.gp.posterior.mean)
@@ -94,9 +95,9 @@ def test_errors_are_those_of_the_caches_over_unseen_rows():
     )
     unseen = np.zeros((4, rows), bool)
     unseen[1, :50] = unseen[2, 100:130] = unseen[3, 5:9] = True
-    series = eqx.tree_at(lambda s: s.outputs, series, series.outputs.at[110:115].set(jnp.nan))
+    series = eqx.tree_at(lambda s: s.outputs, series, series.outputs.at[:, 110:115].set(jnp.nan))
     found = free_run_errors(caches, series, tasks, unseen, np.array([True, True, True, False]))
-    said, y = np.asarray(caches[0].outputs + caches[1].outputs)[:, :, 0], np.asarray(series.outputs)
+    said, y = np.asarray(caches[0].outputs + caches[1].outputs)[:, :, 0], np.asarray(series.outputs[0])
 
     def error(m, places):
         return np.sqrt(np.mean([(said[m, r] - y[r, m % 2]) ** 2 for r in places]))

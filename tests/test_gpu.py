@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_native import problem, pulled, relative
+from test_native import agree, problem, relative
 
 from mrgpssm import native
 from mrgpssm.linalg import factors, jittered_cholesky, solve_lower
@@ -30,6 +30,7 @@ SIZES = [
     (4, 5, 130, 4, 30, 2),  # samples in portions
     (3, 6, 7, 1, 96, 1),
 ]
+_DRAWS = 200
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +46,9 @@ def seed():
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_values_and_gradients_are_the_scans(sizes, seed):
-    given = problem(sizes, seed=seed)
-    ours, theirs = (jax.tree.leaves(pulled(FullMC(native), *given)) for native in (True, False))
-    errors = [relative(a, b) for a, b in zip(ours, theirs, strict=True) if float(jnp.max(jnp.abs(b))) > 0]
-    assert max(errors) < 1e-10, f"seed {seed}"
-    assert len(errors) >= 14
-    assert all(np.isfinite(np.asarray(a)).all() for a in ours), f"seed {seed}: something was not written"
+    """200 draws of the numbers, one after the other from a fresh seed; the tolerance is measured on each of them."""
+    for number in range(_DRAWS):
+        agree(sizes, seed + number)
 
 
 @pytest.mark.parametrize("sizes", SIZES[:3], ids=str)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from mrgpssm.model import PAPER, PRESETS, STABLE, IdentityEmission, init_ssm
-from mrgpssm.model.presets import init_recognition
 from mrgpssm.params import lower_triangular
 
 PROBE = """
@@ -64,16 +63,6 @@ def test_presets_start_where_they_say():
     assert float(jnp.min(jnp.abs(different))) > 0
     assert STABLE.rho is not None
     assert PAPER.rho is None
-
-
-def test_recognition_starts_as_the_free_initial_state():
-    dtype = jnp.zeros(()).dtype
-    network = init_recognition(STABLE, 2, (4, 3), 8, key=jax.random.key(0), dtype=dtype)
-    q = network.posterior(jnp.ones((4, 3), dtype))
-    np.testing.assert_allclose(q.mean, 0.0, atol=1e-7)
-    np.testing.assert_allclose(q.factor, 0.1 * np.eye(2), atol=1e-6)
-    with pytest.raises(ValueError, match="built for a head of 12 numbers"):
-        network.posterior(jnp.ones((3, 3), dtype))
 
 
 def test_more_outputs_than_latent_dimensions_are_refused():

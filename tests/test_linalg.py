@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mrgpssm import native
 from mrgpssm.linalg import factors, jittered_cholesky, solve_lower
+from mrgpssm.rollout import fastest
 
 
 def matrix(size: int, seed: int = 0):
@@ -45,7 +47,7 @@ def test_the_factors_are_factors():
 @pytest.mark.float64
 def test_without_the_kernel_the_factors_are_the_same(monkeypatch):
     with_kernel = factors(matrix(30))
-    monkeypatch.setattr("mrgpssm.native.ready", lambda: False)
+    monkeypatch.setattr("mrgpssm.native.usable", lambda where: False)
     for a, b in zip(with_kernel, factors(matrix(30)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
@@ -58,7 +60,41 @@ def test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan(mon
         assert float(made.jitter[0]) == pytest.approx(1e-3)
         np.testing.assert_allclose(made.root[0] @ made.inverse[0], np.eye(2), atol=1e-4)
         assert np.isnan(np.asarray(made.root[1])).all() or np.isnan(np.asarray(made.inverse[1])).any()
-        monkeypatch.setattr("mrgpssm.native.ready", lambda: False)
+        monkeypatch.setattr("mrgpssm.native.usable", lambda where: False)
+
+
+@pytest.mark.once
+def test_the_kernel_is_chosen_for_the_platform_that_a_program_is_compiled_for():
+    """Not for the default device, and not baked into what is traced."""
+    traced = jax.jit(lambda K: factors(K)).trace(matrix(5))
+    texts = {where: traced.lower(lowering_platforms=(where,)).as_text() for where in ("cpu", "tpu")}
+    assert "mrgpssm" not in texts["tpu"]
+    assert ("mrgpssm_factor" in texts["cpu"]) == native.usable("cpu")
+
+
+@pytest.mark.once
+def test_a_change_of_the_environment_changes_no_program(monkeypatch):
+    """It is no part of a compiled program's key: programs traced before and after it must be the same."""
+    before = native.ready(), str(jax.make_jaxpr(factors)(matrix(5))), fastest()
+    monkeypatch.setenv("MRGPSSM_NATIVE", "0" if before[0] else "1")
+    assert (native.ready(), str(jax.make_jaxpr(factors)(matrix(5))), fastest()) == before
+
+
+@pytest.mark.once
+def test_another_default_device_traces_anew():
+    """`native.platform` may be asked in a trace: the default device is part of the key."""
+    asked = []
+
+    @jax.jit
+    def program(x):
+        asked.append(native.platform())
+        return x
+
+    program(jnp.ones(()))
+    with jax.default_device(jax.devices("cpu")[0]):
+        program(jnp.ones(()))
+        program(jnp.ones(()))
+    assert asked == [native.platform(), "cpu"]
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 9])

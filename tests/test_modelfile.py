@@ -74,7 +74,7 @@ def test_a_fitted_model_and_its_file_simulate_alike(tmp_path):
         "cycles": 1,
         "steps": 5,
     }
-    model = MRGPSSM((2,), **options, window_start="recognition", joint=True).fit(recording(0), progress=False)
+    model = MRGPSSM((2,), **options, window_start="initial", joint=True).fit(recording(0), progress=False)
     model.save(tmp_path / "m.mrgpssm")
     again = load(tmp_path / "m.mrgpssm")
     inputs = recording(3).inputs
@@ -141,7 +141,7 @@ WRONG = [
     (put("options", "inducing", 6), "its settings ask for"),
     (put("options", "precision", "float32"), "its settings ask for float32"),
     (put("options", "restarts", 3), "tensor bounds is"),
-    (put("options", "window_start", "recognition"), "tensor models.0.components.0.initial"),
+    (put("options", "window_start", "recognition"), "window_start must be one of cache, initial"),
     (tensor(NOISE, lambda x: x[:0]), f"tensor {NOISE} is"),
     (tensor(NOISE, lambda x: x * np.nan), f"tensor {NOISE} holds values that are not finite"),
     (tensor("scaling.output_sd", lambda x: 0 * x), "positive where it is a deviation"),

@@ -40,6 +40,7 @@ def problem(sizes, dtype="float64", seed=0, kernel=None):
     return moved.components[0].dynamics(), draw(n, s, d), draw(n, t, u), steps, noise, draw(n, s, t, d)
 
 
+@eqx.filter_jit
 def pulled(scheme, dynamics, starts, inputs, steps, noise, weights):
     """States, and gradients of a random linear function of them with respect to everything.
 
@@ -51,9 +52,43 @@ def pulled(scheme, dynamics, starts, inputs, steps, noise, weights):
         states = draw_states(scheme, dynamics, starts, inputs, steps, noise)
         return jnp.sum(weights * states), states
 
-    gradient = eqx.filter_jit(eqx.filter_grad(loss, has_aux=True))
-    pull, states = gradient((dynamics, starts, inputs, steps, noise))
+    pull, states = eqx.filter_grad(loss, has_aux=True)((dynamics, starts, inputs, steps, noise))
     return states, eqx.tree_at(lambda g: g[0].gp.whitener, pull, jnp.tril(pull[0].gp.whitener))
+
+
+def nudged(given, seed):
+    """The same with every number moved up or down by its last bit."""
+    rng = np.random.default_rng([seed, 1])
+
+    def move(x):
+        if not eqx.is_inexact_array(x):
+            return x
+        x = np.asarray(x)
+        return jnp.asarray(np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype)))
+
+    return jax.tree.map(move, given)
+
+
+def agree(sizes, seed):
+    """Kernel and scan, values and gradients, as near to each other as the scan is to itself on nudged numbers.
+
+    That distance is how far rounding can carry the scan; over 200 seeds of every size the CPU's kernel was at most ten
+    times as far from it. Two runs of the kernel agree bit for bit.
+    """
+    given = problem(sizes, seed=seed)
+    ours, again = (pulled(FullMC(True), *given) for _ in range(2))
+    theirs = pulled(FullMC(False), *given)
+    near = [jax.tree.leaves(pulled(FullMC(False), *nudged(given, 2 * seed + i))) for i in range(2)]
+    paths = jax.tree_util.tree_leaves_with_path(theirs)
+    count = 0
+    for i, ((path, b), a, c) in enumerate(zip(paths, jax.tree.leaves(ours), jax.tree.leaves(again), strict=True)):
+        where = f"sizes {sizes}, seed {seed}, {jax.tree_util.keystr(path)}"
+        assert np.isfinite(np.asarray(a)).all(), f"{where}: something was not written"
+        np.testing.assert_array_equal(a, c, err_msg=f"{where}: two runs differ")
+        if float(jnp.max(jnp.abs(b))) > 0:
+            own, count = max(relative(other[i], b) for other in near), count + 1
+            assert relative(a, b) <= 30 * own + 1e-14, f"{where}: {relative(a, b):.1e} off, where rounding is {own:.1e}"
+    assert count >= 14, "the states, and all but what the referee itself has no gradient for"
 
 
 def relative(a, b):
@@ -63,11 +98,8 @@ def relative(a, b):
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_values_and_gradients_are_the_referees(sizes):
-    given = problem(sizes)
-    ours, theirs = (jax.tree.leaves(pulled(FullMC(native), *given)) for native in (True, False))
-    errors = [relative(a, b) for a, b in zip(ours, theirs, strict=True) if float(jnp.max(jnp.abs(b))) > 0]
-    assert max(errors) < 1e-10
-    assert len(errors) >= 14  # the states, and all but what the referee itself has no gradient for
+    for seed in range(3):
+        agree(sizes, seed)
 
 
 @pytest.mark.parametrize("sizes", SIZES[2:], ids=str)

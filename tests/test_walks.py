@@ -22,7 +22,7 @@ from mrgpssm.simulate import Particles, assimilate, free_run
 from mrgpssm.training import Task, TrainingSettings, backfit
 from mrgpssm.training.journal import Journal
 from mrgpssm.training.state import Cache, FitInfo
-from mrgpssm.training.sweep import begin, heads_of, sweep
+from mrgpssm.training.sweep import begin, sweep
 
 FAMILY = Family(RBF, d=2, u=1, y=1, m=4, units=(3.0,))
 
@@ -32,8 +32,8 @@ def series(rng, lengths=(9, 6)) -> Series:
     rows = sum(lengths)
     clocks = [np.append(0.0, np.cumsum(rng.uniform(0.2, 1, n - 1))) for n in lengths]
     return Series(
-        inputs=jnp.asarray(rng.standard_normal((rows, 1))),
-        outputs=jnp.asarray(rng.standard_normal((rows, 1))),
+        inputs=jnp.asarray(rng.standard_normal((1, rows, 1))),
+        outputs=jnp.asarray(rng.standard_normal((1, rows, 1))),
         clock=make_clock(clocks, jnp.zeros(()).dtype),
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(lengths)[:-1]]), jnp.int32),
         lengths=jnp.asarray(lengths, jnp.int32),
@@ -42,8 +42,8 @@ def series(rng, lengths=(9, 6)) -> Series:
 
 def one_task() -> Task:
     """One member that sees the data as they are."""
-    zero, one = jnp.zeros((1, 1)), jnp.ones((1, 1))
-    return Task(jax.random.split(jax.random.key(0), 1), jnp.zeros((1, 1), jnp.int32), jnp.ones((1, 2), bool), zero, one, zero, one)  # fmt: skip
+    key, zero = jax.random.split(jax.random.key(0), 1), jnp.zeros((1, 1), jnp.int32)
+    return Task(key, zero, jnp.ones((1, 2), bool), zero[0])
 
 
 def walked(component: Component, start, inducing, inputs, steps, process) -> np.ndarray:
@@ -64,15 +64,15 @@ def test_a_sweep_is_what_the_oracle_walks():
     component, data, tasks = random_component(rng, FAMILY), series(rng), one_task()
     keys = jax.random.split(jax.random.key(1), 1)
     blank = Cache(jnp.zeros((1, 15, 1)), jnp.zeros((1, 15, 2)), jnp.zeros((1, 15, 2)))
-    walks = {"samples": samples, "head": 0, "chunk": 100, "longest": 9, "keys": keys}
+    walks = {"samples": samples, "chunk": 100, "longest": 9, "keys": keys}
     cache = sweep(stacked(component), resolution, data, tasks, blank, **walks)
-    here = begin(component, heads_of(data, jax.tree.map(lambda x: x[0], tasks), 0), samples, keys[0])
+    here = begin(component, 2, samples, keys[0])
     process = np.asarray(draw_process(keys[0], jnp.asarray(0, jnp.int32), 9, (2 * samples, 2), jnp.dtype(float)))
     for k, (first, rows) in enumerate(((0, 9), (9, 6))):
         span = slice(first, first + rows)
         steps = np.diff((np.asarray(data.clock.whole) + np.asarray(data.clock.fraction))[span]) / resolution
         paths = [
-            walked(component, here.states[k, s], here.inducing[k, s], data.inputs[span][:-1], steps, process[k * samples + s])
+            walked(component, here.states[k, s], here.inducing[k, s], data.inputs[0, span][:-1], steps, process[k * samples + s])
             for s in range(samples)
         ]  # fmt: skip
         np.testing.assert_allclose(cache.states[0, span], np.mean(paths, 0), atol=1e-9)

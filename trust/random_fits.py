@@ -39,7 +39,7 @@ def draw_options(rng: np.random.Generator, restarts: int) -> dict[str, Any]:
         "learning_rate": float(10 ** rng.uniform(-4, 3)),
         "preset": choose(rng, ["stable", "paper"]),
         "precision": choose(rng, ["float32", "float64"]),
-        "window_start": choose(rng, ["cache", "initial", "recognition"]),
+        "window_start": choose(rng, ["cache", "initial"]),
         "joint": bool(rng.integers(2)) and latent_dim > 1,
         "restarts": restarts,
         "ensemble": choose(rng, [1, restarts]),

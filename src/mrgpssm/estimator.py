@@ -37,7 +37,7 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.native import ready
 from mrgpssm.options import LISTS, Options, check_calibration, check_options, check_simulation
-from mrgpssm.planning import make_plan
+from mrgpssm.planning import fold_scalings, make_plan
 from mrgpssm.precision import floating_point
 from mrgpssm.predict import forecast, scores
 from mrgpssm.progress import announce, reporter, told, warn_of
@@ -84,8 +84,7 @@ class MRGPSSM:
         ensemble: How many of them, the best, are kept and simulated as a mixture (1).
         preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
         precision: Floating-point type of everything that is computed.
-        window_start: Where windows start: "cache" takes the component's own last simulation, "initial" q(x_0),
-            "recognition" a network that reads the first rows.
+        window_start: Where windows start: "cache" takes the component's own last simulation, "initial" q(x_0).
         order: "fast-first" trains components by increasing resolution, "given" in the order of `resolutions`.
         joint: One model with a common state for all outputs, instead of one per output.
         calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some, or on `folds`.
@@ -126,7 +125,7 @@ class MRGPSSM:
         ensemble: int | None = None,
         preset: Literal["stable", "paper"] = "stable",
         precision: Literal["float32", "float64"] = "float32",
-        window_start: Literal["cache", "initial", "recognition"] = "cache",
+        window_start: Literal["cache", "initial"] = "cache",
         order: Literal["fast-first", "given"] = "fast-first",
         joint: bool = False,
         calibrate: bool = True,
@@ -501,11 +500,11 @@ def _walked(sequences: list[Sequence]) -> list[Sequence]:
 
 
 def _folds(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> list[Judge]:
-    """The model of every fold, with what it has and what it has not seen."""
-    folds = model.options.folds
+    """The model of every fold, in its own units, with what it has and what it has not seen."""
+    folds, scalings = model.options.folds, fold_scalings(model.options, training, model.scaling)
     return [
         Judge(
-            replace(model, ensemble=(members,)),
+            replace(model, ensemble=(members,), scaling=scalings[k]),
             trained_on(training, folds, k),
             unseen(training, folds, k),
             f"fold {k + 1} of {folds}",

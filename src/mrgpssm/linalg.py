@@ -66,27 +66,36 @@ def factors(matrix: Float[Array, "m m"]) -> Factors:
 
         Ḡ = L̄ - Wᵀ W̄ Wᵀ,    P = Φ(Lᵀ tril(Ḡ)),    K̄ = Wᵀ (P + Pᵀ) W / 2,
 
-    where Φ takes the lower triangle and halves its diagonal.
+    where Φ takes the lower triangle and halves its diagonal. Which kernel computes it is settled when a program is
+    compiled for a platform.
     """
     bounds = jnp.asarray([base_jitter(matrix.dtype), _MAX_JITTER], matrix.dtype)
-    where, ready = native.platform(), native.ready()
-    if where == "cpu":
-        return Factors(*(cpu.factor(matrix, bounds) if ready else _by_rows(matrix)))
-    if where == "gpu" and ready and gpu_factor.usable(matrix.shape[0], str(matrix.dtype)):
-        return Factors(*gpu_factor.factor(matrix, bounds))
+    ways = {"cpu": cpu.factor if native.usable("cpu") else _by_rows}
+    if native.usable("gpu") and gpu_factor.usable(matrix.shape[0], str(matrix.dtype)):
+        ways["cuda"] = gpu_factor.factor
+    return Factors(*jax.lax.platform_dependent(matrix, bounds, default=_by_library, **ways))
+
+
+Parts = tuple[Float[Array, "m m"], Float[Array, "m m"], Scalar]
+
+
+def _by_library(matrix: Float[Array, "m m"], bounds: Float[Array, "2"]) -> Parts:
+    """`factors` with the library's Cholesky."""
+    del bounds
     root, jitter = jittered_cholesky(matrix)
-    return Factors(root, solve_lower(root, jnp.eye(matrix.shape[0], dtype=matrix.dtype)), jitter)
+    return root, solve_lower(root, jnp.eye(matrix.shape[0], dtype=matrix.dtype)), jitter
 
 
-def _by_rows(matrix: Float[Array, "m m"]) -> Factors:
+def _by_rows(matrix: Float[Array, "m m"], bounds: Float[Array, "2"]) -> Parts:
     """`factors` without the library's Cholesky, which on few cores can wait for itself forever (see `factor.cc`)."""
+    del bounds
     root, jitter = jittered_cholesky(matrix, _cholesky)
     eye = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
 
     def row(i, inverse):
         return inverse.at[i].set((eye[i] - _product(root[i], inverse)) / root[i, i])
 
-    return Factors(root, jax.lax.fori_loop(0, matrix.shape[0], row, jnp.zeros_like(matrix)), jitter)
+    return root, jax.lax.fori_loop(0, matrix.shape[0], row, jnp.zeros_like(matrix)), jitter
 
 
 def _cholesky(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:

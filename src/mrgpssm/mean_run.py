@@ -7,7 +7,6 @@ import numpy as np
 
 from mrgpssm._types import Array, Float
 from mrgpssm.data import Sequence, fill
-from mrgpssm.members import head_rows
 from mrgpssm.model import Component
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.precision import floating_point
@@ -23,33 +22,24 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
         dtype = jnp.dtype(model.options.precision)
         for models in model.ensemble:
             for columns, ssm in zip(model.groups, models, strict=True):
-                head = _head(model, inputs, len(columns))
                 states = {}
                 for part in ssm.walk_order():
                     steps = jnp.asarray(filled.steps / ssm.time_units[part], dtype)
                     driven = jnp.asarray(np.hstack([inputs, *(states[j] for j in ssm.slower(part))]), dtype)
-                    outputs, states[part] = _component_run(
-                        ssm.components[part], driven, steps, jnp.asarray(head, dtype)
-                    )
+                    outputs, states[part] = _component_run(ssm.components[part], driven, steps)
                     total[:, list(columns)] += np.asarray(outputs, float)
     mean = total / len(model.ensemble)
     mean = (model.blend.rest * mean + model.blend.course(inputs))[filled.rows]
     return model.scaling.output_mean + model.scaling.output_sd * mean
 
 
-def _head(model: FittedModel, inputs: np.ndarray, outputs: int) -> np.ndarray:
-    """What a recognition network sees: the first inputs, and outputs that nobody measured."""
-    rows = head_rows(model.options)
-    return np.hstack([np.resize(inputs[:rows], (rows, inputs.shape[1])), np.full((rows, outputs), np.nan)])
-
-
 @eqx.filter_jit
 def _component_run(
-    component: Component, inputs: Float[Array, "t u"], steps: Float[Array, " t"], head: Float[Array, "h c"]
+    component: Component, inputs: Float[Array, "t u"], steps: Float[Array, " t"]
 ) -> tuple[Float[Array, "t y"], Float[Array, "t d"]]:
     """Outputs and states of every row."""
     (d, m), dtype, t = component.inducing_shape, component.dtype, steps.shape[0]
-    start = component.initial.posterior(head).mean[None, None]
+    start = component.initial.posterior().mean[None, None]
     silence = Noise(jnp.zeros((1, 1, d), dtype), jnp.zeros((1, 1, d, m), dtype), jnp.zeros((1, 1, t, d), dtype))
     states = draw_states(fastest(), component.dynamics(), start, inputs[None], steps[None], silence)
     current = departures(start, states)[0, 0]

@@ -11,20 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm._types import Array, Float, Key
-from mrgpssm.data import masks
+from mrgpssm.data import Series, masks
 from mrgpssm.model import PRESETS, SSM, Component, init_ssm
-from mrgpssm.model.presets import init_recognition
 from mrgpssm.options import Options
 from mrgpssm.params import positive_inverse
 from mrgpssm.training import Task, TrainingSettings
+from mrgpssm.training.step import member_inputs
 
-_HEAD = 20
-_HIDDEN = 32
 _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for
 _PLACES = 2000
 # Options that no shape depends on, at values of no meaning: files that differ in them alone share one shape.
-_SHAPELESS: dict[str, Any] = dict.fromkeys(("samples", "windows", "cycles", "steps", "restarts", "ensemble"), 1)
+_SHAPELESS: dict[str, Any] = dict.fromkeys(("samples", "windows", "window", "cycles", "steps", "restarts"), 1)
 _SHAPELESS |= {"learning_rate": 1.0, "anneal": 1.0, "seed": 0, "order": "given", "calibrate": True, "folds": 0}
+_SHAPELESS |= {"ensemble": 1, "buffer": 0, "window_start": "initial"}
 _SHAPELESS |= {"filters": (), "delays": (), "static": 0, "noise": "gaussian"}
 _SHAPELESS |= {"finetune": 0, "optimiser": "adam", "early_stopping": False, "trees": 0}
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
@@ -43,18 +42,12 @@ def training_settings(options: Options) -> TrainingSettings:
         steps=options.steps,
         learning_rate=options.learning_rate,
         anneal=options.anneal,
-        window_start="cache" if options.window_start == "cache" else "initial",
+        window_start=options.window_start,
         order=options.order,
         optimiser=options.optimiser,
         finetune=options.finetune,
-        head=head_rows(options),
         chunk=next(c for c in _CHUNKS if options.steps % c == 0),
     )
-
-
-def head_rows(options: Options) -> int:
-    """How many first points of a window a recognition network looks at."""
-    return min(_HEAD, options.buffer + options.window) if options.window_start == "recognition" else 0
 
 
 def output_groups(options: Options, outputs: int) -> Groups:
@@ -68,22 +61,20 @@ def make_members(
     """Tasks and starting values of all restarts and folds of all outputs, with a leading fleet axis.
 
     Where there are fewer sequences than folds, the tasks are for `with_copies` of them. Nobody trains on the `held_out`
-    ones that come after all of these.
+    ones that come after all of these. Restarts have the first scaling of the series, folds one each after it.
     """
-    dtype = jnp.dtype(options.precision)
     groups, root = output_groups(options, outputs), jax.random.key(options.seed)
     each = options.restarts + options.folds
     pairs = [(g, r) for g in range(len(groups)) for r in range(each)]
     keys = jnp.stack([jax.random.fold_in(jax.random.fold_in(root, g), r) for g, r in pairs])
-    members, width = len(keys), len(groups[0])
+    width = len(groups[0])
     tasks = Task(
         key=keys,
         columns=jnp.repeat(jnp.asarray(groups, jnp.int32), each, axis=0),
         training=jnp.asarray(np.tile(_training(options, sequences, held_out), (len(groups), 1))),
-        input_shift=jnp.zeros((members, inputs), dtype),
-        input_scale=jnp.ones((members, inputs), dtype),
-        output_shift=jnp.zeros((members, width), dtype),
-        output_scale=jnp.ones((members, width), dtype),
+        scaling=jnp.tile(
+            jnp.asarray([0] * options.restarts + list(range(1, 1 + options.folds)), jnp.int32), len(groups)
+        ),
     )
     return tasks, eqx.filter_vmap(lambda key: init_model(options, inputs, width, key))(keys)
 
@@ -98,7 +89,7 @@ def _training(options: Options, sequences: int, held_out: int) -> np.ndarray:
 def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Component]:
     """One model at its starting values."""
     preset, dtype = PRESETS[options.preset], jnp.dtype(options.precision)
-    ssm = init_ssm(
+    return init_ssm(
         preset,
         options.resolutions,
         latent_dim=options.latent_dim,
@@ -109,28 +100,27 @@ def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Com
         dtype=dtype,
         cascading=options.cascade,
     )
-    if options.window_start != "recognition":
-        return ssm
-    head = (head_rows(options), inputs + outputs)
-    keys = [jax.random.fold_in(key, 1000 + i) for i in range(len(options.resolutions))]
-    networks = tuple(init_recognition(preset, options.latent_dim, head, _HIDDEN, key=k, dtype=dtype) for k in keys)
-    return eqx.tree_at(lambda s: tuple(c.initial for c in s.components), ssm, networks)
 
 
-def start_on_data(ssm: SSM[Component], inputs: Float[Array, "rows u"], keys: Key) -> SSM[Component]:
-    """Inducing inputs at random rows of the scaled inputs, and lengthscales that grow with the number of inputs.
+def start_on_data(ssm: SSM[Component], series: Series, tasks: Task) -> SSM[Component]:
+    """Inducing inputs at random rows that the member trains on, and lengthscales that grow with the number of inputs.
 
     Uniform points fill a cube that the data leave nearly empty when there are many inputs; the mean squared distance
     of two points grows with their number, and lengthscales start at sqrt(z / 6) of the preset's to make up for it.
     States that drive a component of a cascade come after the inputs; nobody has seen them yet, and they stay uniform.
     """
-    width, count = inputs.shape[1], len(ssm.components)
+    width, count = series.inputs.shape[-1], len(ssm.components)
 
-    def place(component: Component, key: Key) -> Component:
-        at = component.transition.gp.inducing
-        rows = jax.random.randint(key, at.shape[:-1], 0, inputs.shape[0])
-        first = component.inducing_shape[0]
-        at = at.at[..., first : first + width].set(inputs[rows])
+    def draw(task: Task, shape: tuple[int, ...], key: Key) -> Float[Array, "*b u"]:
+        lengths = jnp.where(task.training, series.lengths, 0)
+        ends = jnp.cumsum(lengths)
+        drawn = jax.random.randint(key, shape, 0, ends[-1])
+        sequence = jnp.searchsorted(ends, drawn, side="right")
+        return member_inputs(series, task, series.offsets[sequence] + drawn - (ends - lengths)[sequence])
+
+    def place(component: Component, task: Task, key: Key) -> Component:
+        at, first = component.transition.gp.inducing, component.inducing_shape[0]
+        at = at.at[..., first : first + width].set(draw(task, at.shape[:-1], key))
         lengthscales = component.transition.gp.kernel.lengthscales * math.sqrt(at.shape[-1] / _PLAIN)
         return eqx.tree_at(
             lambda c: (c.transition.gp.inducing, c.transition.gp.kernel.raw_lengthscales),
@@ -138,17 +128,17 @@ def start_on_data(ssm: SSM[Component], inputs: Float[Array, "rows u"], keys: Key
             (at, positive_inverse(lengthscales)),
         )
 
-    def one(member: SSM[Component], key: Key) -> SSM[Component]:
-        split = jax.random.split(jax.random.fold_in(key, _PLACES), count)
-        placed = tuple(place(c, k) for c, k in zip(member.components, split, strict=True))
+    def one(member: SSM[Component], task: Task) -> SSM[Component]:
+        split = jax.random.split(jax.random.fold_in(task.key, _PLACES), count)
+        placed = tuple(place(c, task, k) for c, k in zip(member.components, split, strict=True))
         return eqx.tree_at(lambda s: s.components, member, placed)
 
-    return eqx.filter_vmap(one)(ssm, keys)
+    return eqx.filter_vmap(one)(ssm, tasks)
 
 
 def model_shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:
     """The same tree with shapes in place of arrays: what a model file must hold."""
-    return _shape(replace(options, window=max(head_rows(options), 1), buffer=0, **_SHAPELESS), inputs, outputs)
+    return _shape(replace(options, **_SHAPELESS), inputs, outputs)
 
 
 @functools.lru_cache(maxsize=32)

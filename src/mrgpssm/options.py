@@ -26,7 +26,7 @@ _SWITCHES = ("joint", "calibrate", "cascade", "early_stopping")
 _CHOICES = {
     "preset": tuple(PRESETS),
     "precision": ("float32", "float64"),
-    "window_start": ("cache", "initial", "recognition"),
+    "window_start": ("cache", "initial"),
     "order": ("fast-first", "given"),
     "noise": ("gaussian", "student", "boosted"),
     "optimiser": ("adam", "natural"),
@@ -67,7 +67,7 @@ class Options:
     ensemble: int
     preset: str
     precision: Literal["float32", "float64"]
-    window_start: Literal["cache", "initial", "recognition"]
+    window_start: Literal["cache", "initial"]
     order: Literal["fast-first", "given"]
     joint: bool
     calibrate: bool

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.data import Filled, Scaling, Sequence, fill, flatten, unseen_rows, with_copies
+from mrgpssm.data import Filled, Scaling, Sequence, fill, flatten, trained_on, unseen_rows, with_copies
 from mrgpssm.members import make_members, output_groups, start_on_data, training_settings
 from mrgpssm.model import SSM, Component
 from mrgpssm.options import Options
@@ -15,17 +15,27 @@ Sequences = list[Sequence]
 def make_plan(
     options: Options, training: Sequences, scaling: Scaling, validation: Sequences | None = None
 ) -> tuple[Plan, SSM[Component]]:
-    """The plan and the members; needs the precision switched on. Only early stopping looks at validation data."""
+    """The plan and the members; needs the precision switched on. Only early stopping looks at validation data.
+
+    Everything that a fold learns from, its units and its first inducing inputs too, is of the rows it trains on.
+    """
     held_out = (validation or []) if options.early_stopping else []
     filled = [fill(s) for s in [*with_copies(training, options.folds), *held_out]]
     driven = [options.drive(f.sequence) for f in filled]
-    series, first = flatten(driven, scaling, jnp.dtype(options.precision)), driven[0]
+    scalings = [scaling, *fold_scalings(options, training, scaling)]
+    series, first = flatten(driven, scalings, jnp.dtype(options.precision)), driven[0]
     shape = (len(training), len(first.input_names), len(first.output_names))
     tasks, ssm = make_members(options, *shape, held_out=len(held_out))
     if options.drive:
-        ssm = start_on_data(ssm, series.inputs, tasks.key)
+        ssm = start_on_data(ssm, series, tasks)
     unseen = _unseen(options, training, held_out, filled) if options.early_stopping else None
     return Plan(training_settings(options), series, tasks, options.resolutions, unseen), ssm
+
+
+def fold_scalings(options: Options, training: Sequences, whole: Scaling) -> list[Scaling]:
+    """The scaling of every fold, fitted on what it trains on."""
+    driven = [options.drive(s) for s in training]
+    return [whole.refit(trained_on(driven, options.folds, k)) for k in range(options.folds)]
 
 
 def _unseen(options: Options, training: Sequences, held_out: Sequences, filled: list[Filled]) -> np.ndarray:

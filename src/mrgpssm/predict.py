@@ -16,7 +16,6 @@ from mrgpssm.data import Filled, Sequence, fill, samples_between
 from mrgpssm.drive import Memory
 from mrgpssm.errors import DataError
 from mrgpssm.forecast import Forecast
-from mrgpssm.members import head_rows
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.output import LEVELS, Measurements, OutputLaw, add_up, blend_parts
@@ -215,7 +214,7 @@ def _pieces(
     with floating_point(model.options.precision):
         keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
         runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
-        starts = [[_start(model, ssm, g, u, past, each, key) for u in inputs] for ssm, g, key in runs]
+        starts = [[_start(model, ssm, g, past, each, key)] * count for ssm, g, key in runs]
         ssm, particles = _stack([run[0] for run in runs]), _stack([_stack(row) for row in starts])
         chunk = max(100, _CHUNK // (groups * count * samples))
         stacked = jnp.stack([run[2] for run in runs])
@@ -253,22 +252,16 @@ def _start(
     model: FittedModel,
     ssm: SSM[Component],
     group: int,
-    inputs: np.ndarray,
     past: Past | None,
     samples: int,
     key: Key,
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
     columns = np.array(model.groups[group])
-    dtype, head = jnp.dtype(model.options.precision), head_rows(model.options)
+    dtype = jnp.dtype(model.options.precision)
+    particles = start_particles(ssm, samples, key=key)
     if past is None:
-        seen = np.resize(inputs[:head], (head, inputs.shape[1]))
-        blank = np.full((head, len(columns)), np.nan)
-        return start_particles(ssm, samples, jnp.asarray(np.hstack([seen, blank]), dtype), key=key)
-    if len(past.drive) < head:
-        raise DataError(f"warmup needs at least {head} rows for the recognition network; got {len(past.drive)}.")
+        return particles
     past_inputs = jnp.asarray(past.drive, dtype)
     past_outputs = jnp.asarray(model.scaling.outputs(past.filled.sequence.outputs)[:, columns], dtype)
-    seen = jnp.concatenate([past_inputs, past_outputs], axis=1)[:head]
-    particles = start_particles(ssm, samples, seen, key=key)
     return assimilate(ssm, particles, past_inputs, past_outputs, jnp.asarray(past.filled.steps, dtype), key=key)

@@ -37,13 +37,13 @@ class Draws:
     parts: tuple[np.ndarray, ...]
 
 
-def start_particles(ssm: SSM[Component], samples: int, head: Float[Array, "h c"], *, key: Key) -> tuple[Particles, ...]:
+def start_particles(ssm: SSM[Component], samples: int, *, key: Key) -> tuple[Particles, ...]:
     """x_0 ~ q(x_0) and v ~ q(v) of every component and sample."""
 
     def start(component: Component, key: Key) -> Particles:
         (d, m), dtype = component.inducing_shape, component.dtype
         key_x, key_v = jax.random.split(key)
-        q = component.initial.posterior(head)
+        q = component.initial.posterior()
         states = jax.vmap(q.sample)(jax.random.normal(key_x, (samples, d), dtype))
         return Particles(states, jax.random.normal(key_v, (samples, d, m), dtype))
 

@@ -122,9 +122,7 @@ def _with_parts(
     model: FittedModel, training: list[Sequence], judges: list[Judge], runs: list[FreeRuns], stage: Stage
 ) -> tuple[FittedModel, list[FreeRuns]]:
     """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
-    if model.options.static:
-        stage("kernels of the static part")
-    learners = _learners(model.options, *_table(model, training))
+    learners = _learners(model.options)
 
     def parts_of(model: FittedModel, sequences: list[Sequence], whose: str) -> Parts:
         table = _table(model, sequences)
@@ -146,12 +144,11 @@ def _with_parts(
     return replace(model, **share(own)), [replace(r, pieces=some) for r, some in zip(runs, pieces, strict=True)]
 
 
-def _learners(options: Options, drive: np.ndarray, outputs: np.ndarray) -> dict[str, Learner]:
-    """What makes a part of drive and outputs; the kernels, a few dozen numbers, are learned here from all of them."""
+def _learners(options: Options) -> dict[str, Learner]:
+    """What makes a part of drive and outputs, and of nothing else."""
     found: dict[str, Learner] = {}
     if options.static:
-        kernels = learn_kernels(drive, outputs, options.seed)
-        found["static"] = lambda u, y: fit_static(u, y, kernels, options.static, options.seed)
+        found["static"] = lambda u, y: fit_static(u, y, learn_kernels(u, y, options.seed), options.static, options.seed)
     if options.trees:
         found["trees"] = lambda u, y: fit_trees(u, y, options.trees, options.seed)
     return found

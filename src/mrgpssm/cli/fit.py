@@ -53,7 +53,7 @@ def fit(
     ensemble: Annotated[Whole, typer.Option(help="How many of the restarts are kept, the best, as a mixture.")] = None,
     preset: Annotated[Text, typer.Option(help="stable or paper.")] = None,
     precision: Annotated[Text, typer.Option(help="float32 or float64.")] = None,
-    window_start: Annotated[Text, typer.Option(help="cache, initial or recognition.")] = None,
+    window_start: Annotated[Text, typer.Option(help="cache or initial.")] = None,
     order: Annotated[Text, typer.Option(help="fast-first or given.")] = None,
     joint: Annotated[bool | None, typer.Option("--joint/--separate", help="One model for all outputs.")] = None,
     calibrate: Annotated[

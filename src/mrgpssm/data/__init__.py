@@ -8,7 +8,7 @@ from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.data.series import Clock, Series, flatten
-from mrgpssm.data.windows import draw_windows, window_counts
+from mrgpssm.data.windows import draw_windows, inner_places
 
 __all__ = [
     "Clock",
@@ -27,12 +27,12 @@ __all__ = [
     "draw_windows",
     "fill",
     "flatten",
+    "inner_places",
     "masks",
     "match",
     "samples_between",
     "trained_on",
     "unseen",
     "unseen_rows",
-    "window_counts",
     "with_copies",
 ]

@@ -29,11 +29,28 @@ class Scaling:
             if np.isnan(outputs[:, column]).all():
                 raise DataError(f"Output {name!r} has no measured value in the training data; leave it out.")
         with np.errstate(over="ignore", invalid="ignore"):  # squares of huge values; the check below tells
-            statistics = inputs.mean(0), inputs.std(0), np.nanmean(outputs, 0), np.nanstd(outputs, 0)
-        scaling = cls(*statistics)
+            scaling = cls(inputs.mean(0), inputs.std(0), np.nanmean(outputs, 0), np.nanstd(outputs, 0))
         _check_spread(scaling.input_mean, scaling.input_sd, first.input_names, "Input")
         _check_spread(scaling.output_mean, scaling.output_sd, first.output_names, "Output")
         return scaling
+
+    def refit(self, part: Iterable[Sequence]) -> "Scaling":
+        """The same over a part of the data, where a column may not vary.
+
+        The deviation of such a column is its mean's size, or 1 where the mean is 0. An output that is never measured in
+        the part keeps its units: nothing can be learned of it there.
+        """
+        part = list(part)
+        inputs, outputs = (np.concatenate([getattr(s, side) for s in part]) for side in ("inputs", "outputs"))
+        blank = np.isnan(outputs).all(0)
+        outputs = np.where(blank, 0.0, outputs)
+        mean, sd = np.nanmean(outputs, 0), np.nanstd(outputs, 0)
+        return Scaling(
+            input_mean=inputs.mean(0),
+            input_sd=_spread(inputs.mean(0), inputs.std(0)),
+            output_mean=np.where(blank, self.output_mean, mean),
+            output_sd=np.where(blank, self.output_sd, _spread(mean, sd)),
+        )
 
     def inputs(self, values: np.ndarray) -> np.ndarray:
         """Inputs in units of their training deviation."""
@@ -44,13 +61,21 @@ class Scaling:
         return (values - self.output_mean) / self.output_sd
 
 
+def _varies(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    return sd > 1e-12 * abs(mean)
+
+
+def _spread(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    return np.where(_varies(mean, sd), sd, np.where(mean != 0, abs(mean), 1.0))
+
+
 def _check_spread(mean: np.ndarray, sd: np.ndarray, names: tuple[str, ...], kind: str) -> None:
     for column, name in enumerate(names):
         if not np.isfinite(sd[column]):
             raise DataError(
                 f"{kind} {name!r} has values too large to be scaled (above 1e150); give it in another unit."
             )
-        if not sd[column] > 1e-12 * abs(mean[column]):
+        if not _varies(mean, sd)[column]:
             raise DataError(
                 f"{kind} {name!r} is constant ({mean[column]:g}) in the training data; "
                 "leave it out, or train on data that varies it."

@@ -39,13 +39,14 @@ class Clock(eqx.Module):
 
 
 class Series(eqx.Module):
-    """K sequences end to end, scaled: rows offsets[k], ..., offsets[k] + lengths[k] - 1 are sequence k.
+    """K sequences end to end: rows offsets[k], ..., offsets[k] + lengths[k] - 1 are sequence k.
 
-    Rows are at most one raw sample apart; irregular sampling is uneven clock ticks.
+    The data are there once for each of V scalings: a member that leaves out some sequences sees all of them in units
+    of those that it trains on. Rows are at most one raw sample apart; irregular sampling is uneven clock ticks.
     """
 
-    inputs: Float[Array, "rows u"]
-    outputs: Float[Array, "rows y"]
+    inputs: Float[Array, "v rows u"]
+    outputs: Float[Array, "v rows y"]
     clock: Clock
     offsets: Int[Array, " k"]
     lengths: Int[Array, " k"]
@@ -58,14 +59,15 @@ def make_clock(clocks: SequenceOf[np.ndarray], dtype: jnp.dtype) -> Clock:
     return Clock(jnp.asarray(whole, jnp.int32), jnp.asarray(times - whole, dtype))
 
 
-def flatten(sequences: SequenceOf[Sequence], scaling: Scaling, dtype: jnp.dtype) -> Series:
-    """Scale in float64 on the host, then lay the sequences, whose gaps are filled, end to end."""
+def flatten(sequences: SequenceOf[Sequence], scalings: SequenceOf[Scaling], dtype: jnp.dtype) -> Series:
+    """Lay the sequences, whose gaps are filled, end to end and scale them, in float64 on the host, by each scaling."""
     for s in sequences:
         check_filled(s)
     lengths = np.array([len(s) for s in sequences])
+    inputs, outputs = (np.concatenate([getattr(s, side) for s in sequences]) for side in ("inputs", "outputs"))
     return Series(
-        inputs=jnp.asarray(np.concatenate([scaling.inputs(s.inputs) for s in sequences]), dtype),
-        outputs=jnp.asarray(np.concatenate([scaling.outputs(s.outputs) for s in sequences]), dtype),
+        inputs=jnp.asarray(np.stack([scaling.inputs(inputs) for scaling in scalings]), dtype),
+        outputs=jnp.asarray(np.stack([scaling.outputs(outputs) for scaling in scalings]), dtype),
         clock=make_clock([s.clock() for s in sequences], dtype),
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(lengths)[:-1]]), jnp.int32),
         lengths=jnp.asarray(lengths, jnp.int32),

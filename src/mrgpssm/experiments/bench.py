@@ -72,7 +72,6 @@ def problem(size: Size, dtype: str) -> tuple[SSM[Component], Windows]:
         jnp.asarray(rng.standard_normal((n, t, size.inputs)), dtype),
         jnp.asarray(rng.standard_normal((n, t, 1)), dtype),
         jnp.ones((n, t), dtype),
-        jnp.zeros((n, 0, size.inputs + 1), dtype),
     )
     return eqx.filter_vmap(init)(keys), windows
 
@@ -84,7 +83,7 @@ def gradient(size: Size, dtype: str, scheme: FullMC) -> Callable[[], Any]:
     def one(ssm, key):
         def loss(ssm):
             noise = draw_noise(ssm, size.windows, size.samples, size.steps, key=key)
-            return -elbo(ssm, windows, noise, scheme, buffer=size.steps // 6, total=10_000.0).bound
+            return -elbo(ssm, windows, noise, scheme, buffer=size.steps // 6, total=10_000.0, sequences=1).bound
 
         return eqx.filter_value_and_grad(loss)(ssm)
 

@@ -1,7 +1,7 @@
 """The model: transition, emission, initial state, and the sum of components."""
 
 from mrgpssm.model.emission import AbstractEmission, IdentityEmission, LinearEmission, NonlinearEmission
-from mrgpssm.model.initial import AbstractInitial, FreeInitial, Gaussian, RecognitionInitial
+from mrgpssm.model.initial import Gaussian, Initial
 from mrgpssm.model.presets import PAPER, PRESETS, STABLE, Preset, init_component, init_ssm
 from mrgpssm.model.sde import SDEComponent, from_sde, to_sde
 from mrgpssm.model.ssm import SSM, AbstractComponent, Component
@@ -23,20 +23,18 @@ __all__ = [
     "STABLE",
     "AbstractComponent",
     "AbstractEmission",
-    "AbstractInitial",
     "AbstractMean",
     "Component",
     "Dynamics",
     "Forcing",
-    "FreeInitial",
     "Gaussian",
     "IdentityEmission",
     "IdentityMean",
+    "Initial",
     "LinearEmission",
     "Local",
     "NonlinearEmission",
     "Preset",
-    "RecognitionInitial",
     "SDEComponent",
     "StableMean",
     "Transition",

@@ -13,7 +13,7 @@ from mrgpssm._types import Key
 from mrgpssm.gp import RBF, AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
 from mrgpssm.model.emission import AbstractEmission, IdentityEmission
-from mrgpssm.model.initial import AbstractInitial, FreeInitial, RecognitionInitial
+from mrgpssm.model.initial import Initial
 from mrgpssm.model.ssm import SSM, Component
 from mrgpssm.model.transition import AbstractMean, IdentityMean, StableMean, Transition
 from mrgpssm.params import contraction_inverse, lower_triangular_inverse, positive_inverse
@@ -80,7 +80,7 @@ def init_component(
     key: Key,
     dtype: jnp.dtype,
     emission: AbstractEmission,
-    initial: AbstractInitial | None = None,
+    initial: Initial | None = None,
     kernel: type[AbstractKernel] = RBF,
 ) -> Component:
     """One component at the preset's starting values; inducing inputs and means of q(f_M) are random."""
@@ -97,7 +97,7 @@ def init_component(
     )
     noise = positive_inverse(jnp.full((latent_dim,), preset.process_sd, dtype))
     transition = Transition(_init_mean(preset, latent_dim, input_dim, dtype), gp, noise)
-    initial = initial or init_free(preset, latent_dim, dtype)
+    initial = initial or init_initial(preset, latent_dim, dtype)
     return Component(transition=transition, initial=initial, emission=emission)
 
 
@@ -133,29 +133,11 @@ def init_ssm(
     return SSM(components, noise, tuple(float(r) for r in resolutions), cascading)
 
 
-def init_free(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> FreeInitial:
+def init_initial(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> Initial:
     """q(x_0) = N(0, initial_sd²) and p(x_0) = N(0, I)."""
     eye, zero = jnp.eye(latent_dim, dtype=dtype), jnp.zeros((latent_dim,), dtype)
     q_factor, p_factor = lower_triangular_inverse(preset.initial_sd * eye), lower_triangular_inverse(eye)
-    return FreeInitial(zero, q_factor, zero, p_factor)
-
-
-def init_recognition(
-    preset: Preset, latent_dim: int, head: tuple[int, int], hidden: int, *, key: Key, dtype: jnp.dtype
-) -> RecognitionInitial:
-    """A recognition network for heads of shape (points, inputs + outputs), starting as q(x_0) = N(0, initial_sd²)."""
-    size = head[0] * head[1]
-    W = jax.random.normal(key, (hidden, size), dtype) / jnp.sqrt(jnp.asarray(size, dtype))
-    raw_sd = positive_inverse(jnp.full((latent_dim,), preset.initial_sd, dtype))
-    zero = jnp.zeros((latent_dim,), dtype)
-    return RecognitionInitial(
-        W=W,
-        w=jnp.zeros((hidden,), dtype),
-        V=jnp.zeros((2 * latent_dim, hidden), dtype),
-        c=jnp.concatenate([zero, raw_sd]),
-        prior_mean=zero,
-        prior_raw_factor=lower_triangular_inverse(jnp.eye(latent_dim, dtype=dtype)),
-    )
+    return Initial(zero, q_factor, zero, p_factor)
 
 
 def _init_mean(preset: Preset, latent_dim: int, input_dim: int, dtype: jnp.dtype) -> AbstractMean:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from mrgpssm._types import Array, Float, Scalar
 from mrgpssm.gp import AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.model.emission import AbstractEmission
-from mrgpssm.model.initial import AbstractInitial
+from mrgpssm.model.initial import Initial
 from mrgpssm.model.ssm import AbstractComponent, Component
 from mrgpssm.model.transition import Dynamics, IdentityMean, StableMean, Transition
 from mrgpssm.params import contraction_inverse, lower_triangular, lower_triangular_inverse, positive_inverse
@@ -38,7 +38,7 @@ class SDEComponent(AbstractComponent):
     B: Float[Array, "d u"]
     b: Float[Array, " d"]
     Q: Float[Array, " d"]
-    initial: AbstractInitial
+    initial: Initial
     emission: AbstractEmission
     rho: float | None = eqx.field(static=True)
 

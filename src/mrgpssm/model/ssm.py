@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from mrgpssm import cascade
 from mrgpssm._types import Array, Float
 from mrgpssm.model.emission import AbstractEmission
-from mrgpssm.model.initial import AbstractInitial
+from mrgpssm.model.initial import Initial
 from mrgpssm.model.transition import Dynamics, Transition
 from mrgpssm.params import positive
 
@@ -20,7 +20,7 @@ from mrgpssm.params import positive
 class AbstractComponent(eqx.Module):
     """One of the L independent parts of the latent state (paper, section 3.1)."""
 
-    initial: eqx.AbstractVar[AbstractInitial]
+    initial: eqx.AbstractVar[Initial]
     emission: eqx.AbstractVar[AbstractEmission]
 
     @property
@@ -45,7 +45,7 @@ class Component(AbstractComponent):
     """A component in the GPSSM formulation; `SDEComponent` is the other one."""
 
     transition: Transition
-    initial: AbstractInitial
+    initial: Initial
     emission: AbstractEmission
 
     @property

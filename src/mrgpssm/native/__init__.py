@@ -1,6 +1,10 @@
 """Optional native kernels for rollouts and factors, built once from the sources here if there is a compiler.
 
 The pure JAX path is their referee and works everywhere. `MRGPSSM_NATIVE=0` turns the kernels off.
+
+What is asked here while JAX traces must be part of the compiled program's key. The default device is: JAX traces anew
+where it changes. The environment is not, so it is read once, when the first kernel is asked for; a later change means
+nothing to this process.
 """
 
 import functools
@@ -23,14 +27,15 @@ def platform() -> str:
 
 
 def ready() -> bool:
-    """Whether a kernel can be used here; builds and loads it on first call."""
-    return os.environ.get("MRGPSSM_NATIVE", "1") != "0" and _registered(platform())
+    """Whether a kernel can be used on the default device; builds and loads it on first call."""
+    return usable(platform())
 
 
 @functools.cache
-def _registered(where: str) -> bool:
+def usable(where: str) -> bool:
+    """Whether this process can use the kernels for cpu or gpu: the same answer as long as it lives."""
     kernel = {"cpu": cpu, "gpu": gpu, "cuda": gpu}.get(where)
-    if kernel is None:
+    if kernel is None or os.environ.get("MRGPSSM_NATIVE", "1") == "0" or not _present(where):
         return False
     try:
         kernel.register()
@@ -41,3 +46,11 @@ def _registered(where: str) -> bool:
         _log.warning("The native kernel cannot be used, JAX computes alone: %s", " ".join(str(error).split())[:300])
         return False
     return True
+
+
+def _present(where: str) -> bool:
+    """Whether there is such a device."""
+    try:
+        return bool(jax.devices(where))
+    except RuntimeError:
+        return False

@@ -83,11 +83,10 @@ def draw_process(
     return draws.transpose(1, 0, 2)
 
 
-def draw_starts(ssm: SSM, heads: Float[Array, "n h c"], noise: tuple[Noise, ...]) -> tuple[Float[Array, "n s _"], ...]:
+def draw_starts(ssm: SSM, noise: tuple[Noise, ...]) -> tuple[Float[Array, "n s _"], ...]:
     """x_0 ~ q(x_0) of every component, window and sample."""
 
     def draw(component, noise: Noise) -> Float[Array, "n s d"]:
-        q = jax.vmap(component.initial.posterior)(heads)
-        return jax.vmap(lambda q, noise: jax.vmap(q.sample)(noise))(q, noise.initial)
+        return jax.vmap(jax.vmap(component.initial.posterior().sample))(noise.initial)
 
     return tuple(draw(c, e) for c, e in zip(ssm.components, noise, strict=True))

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mrgpssm.errors import ConfigError
-
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
 
@@ -35,11 +33,6 @@ class MeanModel:
 
 def mean_model(model: "RuntimeModel") -> MeanModel:
     """The tables of a model that starts from a q(x_0) of its own."""
-    if model.head:
-        raise ConfigError(
-            "This model starts from a recognition network, which an export does not hold; fit it with "
-            "window_start='cache' or 'initial'."
-        )
     arrays, (n, parts) = model.arrays, model.arrays.mean.shape[:2]
     start = np.array([[initial.mean for initial in row] for row in model.initials])
     alpha = np.einsum("nldij,nldi->nldj", arrays.whitener, arrays.mean)

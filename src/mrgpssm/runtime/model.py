@@ -1,6 +1,6 @@
 """A fitted model as arrays, and what can be done with it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,15 +19,10 @@ from mrgpssm.static.part import Blend
 
 @dataclass(frozen=True)
 class Initial:
-    """q(x_0) = N(mean, factor factorᵀ); a recognition network, where there is one, makes both from the first rows."""
+    """q(x_0) = N(mean, factor factorᵀ)."""
 
     mean: np.ndarray
     factor: np.ndarray
-    network: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
-
-    def at(self, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and factor given the first rows: scaled inputs, and zeros for outputs that nobody measured."""
-        return (self.mean, self.factor) if self.network is None else self.network(head)
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,6 @@ class RuntimeModel:
     precision: str
     groups: tuple[tuple[int, ...], ...]
     rounds: int
-    head: int
     input_mean: np.ndarray
     input_sd: np.ndarray
     output_mean: np.ndarray

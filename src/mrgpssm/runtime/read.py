@@ -9,16 +9,16 @@ import numpy as np
 from mrgpssm.cascade import slower
 from mrgpssm.errors import ModelFileError
 from mrgpssm.noise.files import read_noise
-from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays, positive
+from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays
 from mrgpssm.runtime.model import Initial, RuntimeModel
 from mrgpssm.static.files import read_parts
 from mrgpssm.static.part import Blend
 from mrgpssm.storage.tensors import read_tensors, unpack
 
 FORMAT_VERSION = 5
-_KIND, _HEAD, _HIDDEN, _FILTERS, _DELAY = "mrgpssm-model", 20, 32, 16, 100_000
+_KIND, _FILTERS, _DELAY = "mrgpssm-model", 16, 100_000
 _COUNTS = ("latent_dim", "inducing", "window", "restarts")
-_CHOICES = {"preset": PRESETS, "precision": JITTER, "window_start": ("cache", "initial", "recognition")}
+_CHOICES = {"preset": PRESETS, "precision": JITTER, "window_start": ("cache", "initial")}
 
 Tensors = dict[str, np.ndarray]
 
@@ -34,17 +34,16 @@ def parse(data: bytes, name: str) -> RuntimeModel:
     options = _options(content, name)
     inputs, outputs = (_names(content.get(key), key, name) for key in ("inputs", "outputs"))
     groups = (tuple(range(len(outputs))),) if options["joint"] else tuple((i,) for i in range(len(outputs)))
-    rounds, head, filters = content.get("ensemble", 1), _head(options), _filters(options, name)
-    delays = _delays(options, name)
+    rounds, filters, delays = content.get("ensemble", 1), _filters(options, name), _delays(options, name)
     drives = len(inputs) * (1 + len(filters) + len(delays))
     if rounds * len(groups) * len(options["resolutions"]) > len(tensors):
         raise ModelFileError(f"{name}: its settings ask for more models than there are tensors.")
     prefixes = [f"models.{g}" if n == 0 else f"ensemble.{n}.{g}" for n in range(rounds) for g in range(len(groups))]
     d, parts, width = options["latent_dim"], range(len(options["resolutions"])), len(groups[0])
     driving = [slower(options["resolutions"], i) if options.get("cascade") else () for i in parts]
-    sizes = {"d": d, "m": options["inducing"], "k": _HIDDEN, "h": head * (drives + width), "e": 2 * d}
+    sizes = {"d": d, "m": options["inducing"]}
     widths = [drives + d * len(some) for some in driving]
-    wanted = [_shapes(sizes | {"u": u, "z": d + u}, options["preset"], recognised=head > 0) for u in widths]
+    wanted = [_shapes(sizes | {"u": u, "z": d + u}, options["preset"]) for u in widths]
     found = [[_take_all(tensors, f"{p}.components.{i}", wanted[i], name) for i in parts] for p in prefixes]
     noise = np.stack([_take(tensors, f"{p}.raw_observation_noise", (width,), name) for p in prefixes])
     widths = {"input": drives, "output": len(outputs)}
@@ -66,13 +65,12 @@ def parse(data: bytes, name: str) -> RuntimeModel:
         precision=options["precision"],
         groups=groups,
         rounds=rounds,
-        head=head,
         **scaling,
         calibration=calibration,
         noise=read_noise(tensors, options.get("noise", "gaussian"), len(outputs), drives, name),
         blend=_blend(tensors, options, len(outputs), drives, name),
         arrays=make_arrays(found, noise, options["preset"], options["precision"], driving),
-        initials=tuple(tuple(_initial(c, head > 0) for c in model) for model in found),
+        initials=tuple(tuple(_initial(c) for c in model) for model in found),
     )
 
 
@@ -131,22 +129,16 @@ def _blend(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int,
     return Blend.of(outputs, static=static, trees=trees)
 
 
-def _head(options: dict[str, Any]) -> int:
-    """How many first rows a recognition network looks at; 0 where there is none."""
-    return min(_HEAD, options["buffer"] + options["window"]) if options["window_start"] == "recognition" else 0
-
-
-def _shapes(n: dict[str, int], preset: str, recognised: bool) -> dict[str, tuple[int, ...]]:
+def _shapes(n: dict[str, int], preset: str) -> dict[str, tuple[int, ...]]:
     """What a component's tensors are called, and their axes."""
     axes = {
         "transition.gp.kernel.raw_amplitude": "", "transition.gp.kernel.raw_lengthscales": "z",
         "transition.gp.inducing": "dmz", "transition.gp.posterior.mean": "dm",
         "transition.gp.posterior.raw_factor": "dmm", "transition.raw_process_noise": "d",
+        "initial.mean": "d", "initial.raw_factor": "dd",
     }  # fmt: skip
     if PRESETS[preset][0] is not None:
         axes |= {"transition.mean.raw_contraction": "dd", "transition.mean.B": "du", "transition.mean.b": "d"}
-    network = {"initial.W": "kh", "initial.w": "k", "initial.V": "ek", "initial.c": "e"}
-    axes |= network if recognised else {"initial.mean": "d", "initial.raw_factor": "dd"}
     return {name: tuple(n[axis] for axis in text) for name, text in axes.items()}
 
 
@@ -164,16 +156,8 @@ def _take(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.n
     return values
 
 
-def _initial(tensors: Tensors, recognised: bool) -> Initial:
-    if not recognised:
-        return Initial(tensors["initial.mean"], lower_triangular(tensors["initial.raw_factor"]))
-    W, w, V, c = (tensors[f"initial.{name}"] for name in "WwVc")
-
-    def network(head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        mean, raw_sd = np.split(V @ np.tanh(W @ head.ravel() + w) + c, 2)
-        return mean, np.diag(positive(raw_sd))
-
-    return Initial(*network(np.zeros(W.shape[1])), network)
+def _initial(tensors: Tensors) -> Initial:
+    return Initial(tensors["initial.mean"], lower_triangular(tensors["initial.raw_factor"]))
 
 
 def _names(value: Any, key: str, name: str) -> tuple[str, ...]:

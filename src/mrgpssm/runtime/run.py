@@ -133,20 +133,17 @@ def _stack(keys: list[Words]) -> Words:
     return np.stack([k[0] for k in keys]), np.stack([k[1] for k in keys])
 
 
-def initial_moments(model: "RuntimeModel", scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (N, L, d) and factor (N, L, d, d) of q(x_0) for a run over these inputs."""
-    width = len(model.groups[0])
-    seen = np.resize(scaled[: model.head], (model.head, scaled.shape[1]))
-    head = np.hstack([seen, np.zeros((model.head, width))])
-    pairs = [[initial.at(head) for initial in row] for row in model.initials]
-    return np.array([[p[0] for p in row] for row in pairs]), np.array([[p[1] for p in row] for row in pairs])
+def initial_moments(model: "RuntimeModel") -> tuple[np.ndarray, np.ndarray]:
+    """Mean (N, L, d) and factor (N, L, d, d) of q(x_0)."""
+    rows = model.initials
+    return np.array([[q.mean for q in row] for row in rows]), np.array([[q.factor for q in row] for row in rows])
 
 
-def begin(model: "RuntimeModel", scaled: np.ndarray, randomness: Randomness) -> tuple[np.ndarray, Walker]:
+def begin(model: "RuntimeModel", randomness: Randomness) -> tuple[np.ndarray, Walker]:
     """x_0 ~ q(x_0) and v ~ q(v) of every sample."""
     arrays = model.arrays
     epsilon, inducing = randomness.first(arrays.mean.shape[-1])
-    mean, factor = initial_moments(model, scaled)
+    mean, factor = initial_moments(model)
     states = mean[..., None] + factor @ epsilon.swapaxes(-1, -2)
     v = arrays.mean[:, :, :, None] + np.einsum("nldij,nlsdj->nldsi", arrays.factor, inducing)
     return states, Walker(arrays, model.step_sizes, v)
@@ -161,7 +158,7 @@ def mean_run(model: "RuntimeModel", course: Course) -> np.ndarray:
     """The noiseless run, averaged over the ensemble, in the data's units."""
     scaled = course.drives
     walker = Walker(model.arrays, model.step_sizes, model.arrays.mean[:, :, :, None])
-    x = initial_moments(model, scaled)[0][..., None]
+    x = initial_moments(model)[0][..., None]
     outputs = np.empty((len(scaled), x.shape[0], len(model.groups[0])))
     for row, u in enumerate(scaled):
         outputs[row] = emitted(model, x)[..., 0]
@@ -199,7 +196,7 @@ def joined(model: "RuntimeModel", outputs: np.ndarray, samples: int) -> np.ndarr
 def _chunks(model: "RuntimeModel", course: Course, samples: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Some of the given rows after the other, and the samples at them; steps in between are walked alike."""
     randomness = Randomness(model, -(-samples // model.rounds), seed)
-    states, walker = begin(model, course.drives, randomness)
+    states, walker = begin(model, randomness)
     count = max(100, _CHUNK // (len(model.groups) * samples))
     for first in range(0, len(course.drives), count):
         walked = np.arange(first, min(first + count, len(course.drives)))

@@ -66,8 +66,7 @@ class Stepper:
     def __init__(self, model: "RuntimeModel", samples: int, seed: int):
         self.model, self.samples = model, samples
         self._randomness = Randomness(model, -(-samples // model.rounds), seed)
-        average = np.zeros((1, len(model.input_mean)))  # all that a recognition network can be shown before row 0
-        self._states, self._walker = begin(model, average, self._randomness)
+        self._states, self._walker = begin(model, self._randomness)
         self._row, self._drawn, self._noise = 0, 0, np.empty((0,))
         self._memory: Memory | None = None
         self._drive: np.ndarray | None = None

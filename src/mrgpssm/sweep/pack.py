@@ -58,16 +58,20 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     measured = [options.drive(s) for s in everything]
     driven = [options.drive(fill(s).sequence) for s in everything]
     scalings = {name: Scaling.fit([measured[i] for i in at]) for name, at in zip(names, places, strict=True)}
-    base = scalings[names[0]]  # not that of the first run: how runs are packed must not matter
     with floating_point(options.precision):
         dtype = jnp.dtype(options.precision)
         seeds, width = {run.options.seed for run in pack.runs}, len(driven[0].input_names)
         fresh = {seed: make_members(replace(options, seed=seed), len(driven), width, 1) for seed in seeds}
         trained = dict(zip(names, places, strict=True))
-        parts = [_member(run, fresh[run.options.seed], driven, trained[run.split], scalings[run.split], base)
-                 for run in pack.runs]  # fmt: skip
+        parts = [
+            _member(run, fresh[run.options.seed], driven, trained[run.split], names.index(run.split))
+            for run in pack.runs
+        ]
         tasks, ssm = (jax.tree.map(lambda *x: jnp.concatenate(x), *trees) for trees in zip(*parts, strict=True))
-        plan = Plan(training_settings(options), flatten(driven, base, dtype), tasks, options.resolutions)
+        series = flatten(driven, list(scalings.values()), dtype)
+        if options.drive:
+            ssm = start_on_data(ssm, series, tasks)
+        plan = Plan(training_settings(options), series, tasks, options.resolutions)
         fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
     return [_chosen(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
 
@@ -84,31 +88,20 @@ def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[i
     return everything, places
 
 
-def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int], scaling: Scaling, base: Scaling):
-    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in its own units.
+def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int], scaling: int) -> Fresh:
+    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in units of its split's scaling.
 
     Runs with equal seeds begin with the same values, `fresh`, which are made once.
     """
     task, ssm = fresh
     column = everything[0].output_names.index(run.output)
-    members, dtype = run.options.restarts, task.input_shift.dtype
-    if run.options.drive:
-        seen = np.concatenate([scaling.inputs(everything[i].inputs) for i in train])
-        ssm = start_on_data(ssm, jnp.asarray(seen, dtype), task.key)
-
-    def row(values: np.ndarray):
-        return jnp.asarray(np.broadcast_to(values, (members, len(values))), dtype)
-
-    one = slice(column, column + 1)
+    members = run.options.restarts
     training = np.isin(np.arange(len(everything)), train)
     return Task(
         key=task.key,
         columns=jnp.full((members, 1), column, jnp.int32),
         training=jnp.asarray(np.broadcast_to(training, (members, len(everything)))),
-        input_shift=row((scaling.input_mean - base.input_mean) / base.input_sd),
-        input_scale=row(scaling.input_sd / base.input_sd),
-        output_shift=row((scaling.output_mean - base.output_mean)[one] / base.output_sd[one]),
-        output_scale=row(scaling.output_sd[one] / base.output_sd[one]),
+        scaling=jnp.full((members,), scaling, jnp.int32),
     ), ssm
 
 

@@ -160,7 +160,7 @@ def fit_fleet(
     plan = replace(plan, series=on_all(plan.series, mesh))
     settings, series, tasks = plan.settings, plan.series, plan.tasks
     longest = int(jnp.max(series.lengths))
-    walks: dict[str, Any] = {"samples": settings.samples, "head": settings.head, "chunk": settings.sweep_chunk}
+    walks: dict[str, Any] = {"samples": settings.samples, "chunk": settings.sweep_chunk}
     walks |= {"longest": longest, "mesh": mesh}
     journal = Journal(settings, len(plan.schedule), start.alive, start.history, report)
     here = start

@@ -46,7 +46,7 @@ def _row_seconds(plan: Plan, start: Snapshot, longest: int) -> float:
     settings, rows = plan.settings, min(_ROWS, longest)
     component, cache = start.state.ssm.components[0], start.state.caches[0]
     slower = driving_states(start.state.ssm, start.state.caches, 0)
-    walks = {"samples": settings.samples, "head": settings.head, "chunk": rows, "longest": rows, "keys": plan.tasks.key}
+    walks = {"samples": settings.samples, "chunk": rows, "longest": rows, "keys": plan.tasks.key}
 
     def once() -> float:
         began = time.perf_counter()

@@ -28,7 +28,6 @@ class TrainingSettings:
     order: Order = "fast-first"
     optimiser: Optimiser = "adam"
     finetune: int = 0
-    head: int = 0
     patience: int = 25
     chunk: int = 25
     sweep_chunk: int = 1000

@@ -11,17 +11,14 @@ from mrgpssm.model import SSM, Component
 class Task(eqx.Module):
     """What sets one member of a fleet apart, beside its parameters.
 
-    A member learns the output columns `columns`, from the sequences where `training` is true, in units of its own: the
-    shared series is shifted and scaled once more, so that members of different folds see data scaled on their own.
+    A member learns the output columns `columns`, from the sequences where `training` is true, in units of its own:
+    `scaling` says which of the series' scalings these are.
     """
 
     key: Keys
     columns: Int[Array, "*f y"]
     training: Bool[Array, "*f k"]
-    input_shift: Float[Array, "*f u"]
-    input_scale: Float[Array, "*f u"]
-    output_shift: Float[Array, "*f y"]
-    output_scale: Float[Array, "*f y"]
+    scaling: Int[Array, "*f"]
 
 
 class Cache(eqx.Module):

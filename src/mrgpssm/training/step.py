@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from mrgpssm._types import Array, Bool, Float, Int, Key, Scalar
-from mrgpssm.data import Series, draw_windows, window_counts
+from mrgpssm.data import Series, draw_windows
 from mrgpssm.elbo import ElboTerms, Windows, elbo_terms
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Noise, draw_noise, draw_starts, fastest, rollout
@@ -65,14 +65,15 @@ def step(
 ) -> tuple[Learner, FitInfo]:
     """Draw windows, take one step on the negative bound per time point; skip it where anything is not finite."""
     key_windows, key_noise = jax.random.split(key)
-    windows, rows, at_start, total = _gather(settings, series, task, phase, key_windows)
+    batch = _gather(settings, series, task, phase, key_windows)
+    from_cache = ~batch.at_start & phase.from_cache
     parameters, still = eqx.partition(learner.ssm, trainable(learner.ssm))
 
     def loss(parameters):
         model = eqx.combine(parameters, still)
         noise = draw_noise(model, settings.windows, settings.samples, settings.window_steps, key=key_noise)
-        terms, rmse = _bound(settings, model, windows, rows, ~at_start & phase.from_cache, phase.caches, noise, total)
-        return -terms.bound / total, (terms, rmse)
+        terms, rmse = _bound(model, batch, from_cache, phase.caches, noise)
+        return -terms.bound / batch.total, (terms, rmse)
 
     (value, (terms, rmse)), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
     norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient)))
@@ -83,7 +84,7 @@ def step(
     rate = phase.pace * learning_rate(settings, k, value.dtype) * learner.health.backoff
     moved = jax.tree.map(lambda p, d: p - rate * d, parameters, direction)
     if settings.optimiser == "natural":
-        moved = natural_step(moved, parameters, safe, rate * total)
+        moved = natural_step(moved, parameters, safe, rate * batch.total)
     moved, optimiser_state = jax.tree.map(
         lambda new, old: jnp.where(taken, new, old), (moved, optimiser_state), (parameters, learner.optimiser)
     )
@@ -97,62 +98,62 @@ def member_series(series: Series, task: Task) -> Series:
     return eqx.tree_at(lambda s: s.lengths, series, jnp.where(task.training, series.lengths, 0))
 
 
-def member_inputs(task: Task, inputs: Float[Array, "*b u"]) -> Float[Array, "*b u"]:
-    """Inputs in the member's own units."""
-    return (inputs - _wide(task.input_shift, inputs)) / _wide(task.input_scale, inputs)
+def member_inputs(series: Series, task: Task, rows: Int[Array, "*b"]) -> Float[Array, "*b u"]:
+    """Inputs of some rows in the member's own units."""
+    return series.inputs[task.scaling, rows]
 
 
-def member_outputs(task: Task, outputs: Float[Array, "*b all"]) -> Float[Array, "*b y"]:
-    """The member's output columns in its own units."""
-    chosen = jnp.take(outputs, task.columns, axis=-1)
-    return (chosen - _wide(task.output_shift, chosen)) / _wide(task.output_scale, chosen)
+def member_outputs(series: Series, task: Task, rows: Int[Array, "*b"]) -> Float[Array, "*b y"]:
+    """The member's output columns of some rows in its own units."""
+    return jnp.take(series.outputs[task.scaling, rows], task.columns, axis=-1)
 
 
-def _wide(vector: Float[Array, " c"], like: Float[Array, "*b c"]) -> Float[Array, "*b c"]:
-    return jnp.broadcast_to(vector, like.shape)
+class Batch(NamedTuple):
+    """Windows with the mean partial residual as target, the rows that they begin at, and which are true starts.
 
-
-def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase, key: Key):
-    """Dilated windows with the mean partial residual as target, where they begin, and the number of time points J.
-
-    Where windows start from caches, a tenth of them is placed at the start of a sequence, where q(x_0) is the truth.
+    `weights` make their likelihood an estimate of that of `total` time points of so many `sequences`.
     """
+
+    windows: Windows
+    first: Int[Array, " n"]
+    at_start: Bool[Array, " n"]
+    weights: Float[Array, "n t"]
+    total: Scalar
+    sequences: Scalar
+
+
+def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase, key: Key) -> Batch:
+    """Dilated windows of the member's own sequences."""
     own = member_series(series, task)
-    heads = -(-settings.windows // 10) if settings.window_start == "cache" else 0
-    rows, at_start = draw_windows(own, phase.resolution, settings.windows, settings.window_steps, heads, key=key)
-    inputs = member_inputs(task, series.inputs[rows])
+    rows, at_start, weights = draw_windows(
+        own, phase.resolution, settings.windows, settings.window, settings.buffer, key=key
+    )
+    inputs, target = member_inputs(series, task, rows), member_outputs(series, task, rows) - phase.others[rows]
     driven = jnp.concatenate([inputs, *(states[rows] for states in phase.slower)], axis=-1)
-    measured = member_outputs(task, series.outputs[rows])
-    target = measured - phase.others[rows]
-    clock = series.clock
-    unit = phase.resolution.astype(clock.dtype)
-    strides = clock.between(rows[:, :-1], rows[:, 1:]) / unit
-    seen = jnp.concatenate([inputs, target], axis=-1)[:, : settings.head]
-    places = jnp.sum(jnp.where(window_counts(own.lengths, phase.resolution, settings.window_steps) > 0, own.lengths, 0))
-    total = places.astype(clock.dtype) / unit
-    return Windows(driven[:, :-1], target[:, 1:], strides, seen), rows[:, 0], at_start, total
+    unit, gaps = phase.resolution.astype(series.clock.dtype), series.clock.between(rows[:, :-1], rows[:, 1:])
+    strides = jnp.where(gaps > 0, gaps / unit, 1.0)  # past the end of a sequence anything will do
+    total = jnp.sum(jnp.maximum(own.lengths - 1, 0)).astype(unit.dtype) / unit
+    sequences = jnp.sum(own.lengths > 1).astype(unit.dtype)
+    return Batch(Windows(driven[:, :-1], target[:, 1:], strides), rows[:, 0], at_start, weights, total, sequences)
 
 
 def _bound(
-    settings: TrainingSettings,
-    model: SSM,
-    windows: Windows,
-    rows: Int[Array, " n"],
-    from_cache: Bool[Array, " n"],
-    caches: tuple[Cache, ...],
-    noise: tuple[Noise, ...],
-    total: Scalar,
+    model: SSM, batch: Batch, from_cache: Bool[Array, " n"], caches: tuple[Cache, ...], noise: tuple[Noise, ...]
 ) -> tuple[ElboTerms, Scalar]:
     """L_Δ of the components on their residual (paper, Eq. 16), and the RMSE of their mean on the scored points."""
-    dynamics = model.dynamics()
+    windows, dynamics = batch.windows, model.dynamics()
     starts = tuple(
-        jnp.where(from_cache[:, None, None], c.states[rows][:, None] + c.spreads[rows][:, None] * e.initial, drawn)
-        for c, e, drawn in zip(caches, noise, draw_starts(model, windows.heads, noise), strict=True)
+        jnp.where(
+            from_cache[:, None, None],
+            c.states[batch.first][:, None] + c.spreads[batch.first][:, None] * e.initial,
+            drawn,
+        )
+        for c, e, drawn in zip(caches, noise, draw_starts(model, noise), strict=True)
     )
     paths = rollout(fastest(), model, dynamics, starts, windows.inputs, windows.strides, noise)
-    terms = elbo_terms(model, dynamics, windows, paths, buffer=settings.buffer, total=total)
-    error = windows.outputs[:, settings.buffer :] - jnp.mean(paths.outputs[:, :, settings.buffer :], axis=1)
-    rmse = jnp.sqrt(jnp.nanmean(jax.lax.stop_gradient(error) ** 2))
+    terms = elbo_terms(model, dynamics, windows, paths, weights=batch.weights, sequences=batch.sequences)
+    error = jax.lax.stop_gradient(windows.outputs - jnp.mean(paths.outputs, axis=1))
+    rmse = jnp.sqrt(jnp.nanmean(jnp.where(batch.weights[:, :, None] > 0, error, jnp.nan) ** 2))
     return terms, rmse
 
 

@@ -23,7 +23,8 @@ def free_run_errors(
     Restarts see all data: they go with the folds of their output. NaN where nobody has unseen rows.
     """
     predicted = np.asarray(sum(cache.outputs for cache in caches), float)
-    measured = np.asarray(eqx.filter_vmap(member_outputs, in_axes=(0, None))(tasks, series.outputs), float)
+    rows = jnp.arange(series.clock.shape[0])
+    measured = np.asarray(eqx.filter_vmap(lambda task: member_outputs(series, task, rows))(tasks), float)
     squares = np.where(unseen[:, :, None], (predicted - measured) ** 2, np.nan).reshape(len(unseen), -1)
     judged = alive & ~np.isnan(squares).all(axis=1)
     own = np.sqrt(np.nansum(squares, axis=1) / np.maximum((~np.isnan(squares)).sum(axis=1), 1))

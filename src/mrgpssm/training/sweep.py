@@ -26,14 +26,13 @@ class Walk(eqx.Module):
     inducing: Float[Array, "*f k s d m"]
 
 
-def begin(component: Component, heads: Float[Array, "k h c"], samples: int, key: Key) -> Walk:
+def begin(component: Component, sequences: int, samples: int, key: Key) -> Walk:
     """x_0 ~ q(x_0) and the noise of v for every sequence and sample."""
     (d, m), dtype = component.inducing_shape, component.dtype
     key_start, key_v = jax.random.split(key)
-    noise = jax.random.normal(key_start, (heads.shape[0], samples, d), dtype)
-    q = jax.vmap(component.initial.posterior)(heads)
-    states = jax.vmap(lambda q, e: jax.vmap(q.sample)(e))(q, noise)
-    return Walk(states, jax.random.normal(key_v, (heads.shape[0], samples, d, m), dtype))
+    noise = jax.random.normal(key_start, (sequences, samples, d), dtype)
+    states = jax.vmap(jax.vmap(component.initial.posterior().sample))(noise)
+    return Walk(states, jax.random.normal(key_v, (sequences, samples, d, m), dtype))
 
 
 def rows_of(series: Series, first: Int[Array, ""], count: int) -> Int[Array, "k c"]:
@@ -64,7 +63,7 @@ def walk(
     following = jnp.minimum(rows + 1, series.clock.shape[0] - 1)
     gaps = series.clock.between(rows, following)
     steps = jnp.where(gaps > 0, gaps, 1.0) / unit  # after a sequence's last row anything will do
-    inputs = jnp.concatenate([member_inputs(task, series.inputs[rows]), *(x[rows] for x in cached)], axis=-1)
+    inputs = jnp.concatenate([member_inputs(series, task, rows), *(x[rows] for x in cached)], axis=-1)
     dynamics = component.dynamics()
     k, s, d = here.states.shape
     process = draw_process(key, first, count, (k * s, d), steps.dtype).reshape(k, s, count, d)
@@ -105,25 +104,15 @@ def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[W
     predictions = sum(parts[1:], start=parts[0])
     rows = rows_of(series, first, count)
     known = (rows < series.clock.shape[0]) & task.training[:, None]
-    measured = member_outputs(task, series.outputs[jnp.minimum(rows, series.clock.shape[0] - 1)])
+    measured = member_outputs(series, task, jnp.minimum(rows, series.clock.shape[0] - 1))
     measured = jnp.where(known[:, :, None], measured, jnp.nan)
-    return tuple(moved), log_likelihood(measured, predictions, ssm.observation_variance())
+    return tuple(moved), jnp.sum(log_likelihood(measured, predictions, ssm.observation_variance()))
 
 
 _EACH = eqx.if_array(0)
-_begin = fleet_program(begin, (_EACH, 0, None, 0))
+_begin = fleet_program(begin, (_EACH, None, None, 0))
 _write_fleet = fleet_program(_write, (_EACH, None, None, _EACH, 0, 0, 0, None, None, 0))
 _score_fleet = fleet_program(_score, (_EACH, None, None, _EACH, 0, None, None, 0))
-
-
-def heads_of(series: Series, task: Task, head: int) -> Float[Array, "k h c"]:
-    """The first rows of every sequence, inputs and outputs side by side."""
-    rows = jnp.minimum(rows_of(series, jnp.zeros((), jnp.int32), head), series.clock.shape[0] - 1)
-    inputs, outputs = member_inputs(task, series.inputs[rows]), member_outputs(task, series.outputs[rows])
-    return jnp.concatenate([inputs, outputs], axis=-1)
-
-
-_heads_fleet = fleet_program(heads_of, (None, _EACH, None))
 
 
 def _chunks(longest: int, chunk: int) -> tuple[int, int]:
@@ -141,7 +130,6 @@ def sweep(
     slower: tuple[Float[Array, "f rows _"], ...] = (),
     *,
     samples: int,
-    head: int,
     chunk: int,
     longest: int,
     keys: Keys,
@@ -153,7 +141,7 @@ def sweep(
     """
     unit = jnp.asarray(resolution, series.clock.dtype)
     count, chunks = _chunks(longest, chunk)
-    here = _begin(mesh, component, _heads_fleet(mesh, series, tasks, head), samples, keys)
+    here = _begin(mesh, component, series.lengths.shape[0], samples, keys)
     for index in range(chunks):
         first = jnp.asarray(index * count, jnp.int32)
         here, cache = _write_fleet(mesh, component, unit, series, tasks, here, cache, slower, first, count, keys)
@@ -167,7 +155,6 @@ def series_bound(
     tasks: Task,
     *,
     samples: int,
-    head: int,
     chunk: int,
     longest: int,
     keys: Keys,
@@ -180,10 +167,9 @@ def series_bound(
     """
     units = tuple(jnp.asarray(r, series.clock.dtype) for r in resolutions)
     count, chunks = _chunks(longest, max(1, chunk // samples) if ssm.cascading else chunk)
-    heads = _heads_fleet(mesh, series, tasks, head)
-    fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
-    here = tuple(_begin(mesh, c, heads, samples, fold(keys, index)) for index, c in enumerate(ssm.components))
-    total = _divergences(mesh, ssm, heads)
+    fold, sequences = jax.vmap(jax.random.fold_in, in_axes=(0, None)), series.lengths.shape[0]
+    here = tuple(_begin(mesh, c, sequences, samples, fold(keys, index)) for index, c in enumerate(ssm.components))
+    total = _divergences(mesh, ssm, tasks)
     for index in range(chunks):
         first = jnp.asarray(index * count, jnp.int32)
         here, likelihood = _score_fleet(mesh, ssm, units, series, tasks, here, first, count, keys)
@@ -191,11 +177,11 @@ def series_bound(
     return total
 
 
-def _minus_divergences(ssm: SSM[Component], heads: Float[Array, "k h c"]) -> Scalar:
-    """- KL(q(x_0) || p(x_0)) - KL(q(f_M) || p(f_M))."""
-    initial = jnp.stack([jnp.mean(jax.vmap(c.initial.kl)(heads)) for c in ssm.components])
+def _minus_divergences(ssm: SSM[Component], task: Task) -> Scalar:
+    """- K KL(q(x_0) || p(x_0)) - KL(q(f_M) || p(f_M)) for the K sequences that the member trains on."""
+    initial = jnp.stack([c.initial.kl() for c in ssm.components])
     inducing = jnp.stack([d.gp.kl() for d in ssm.dynamics()])
-    return -jnp.sum(initial) - jnp.sum(inducing)
+    return -jnp.sum(task.training, dtype=initial.dtype) * jnp.sum(initial) - jnp.sum(inducing)
 
 
-_divergences = fleet_program(_minus_divergences, (_EACH, 0))
+_divergences = fleet_program(_minus_divergences, (_EACH, _EACH))

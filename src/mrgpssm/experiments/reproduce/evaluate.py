@@ -122,7 +122,7 @@ def _rows(keep: SequenceOf[int], chunks: list[np.ndarray], lengths: np.ndarray) 
 @eqx.filter_vmap(in_axes=(eqx.if_array(0), 0, None, 0))
 def _begin(component: Component, course: Course, samples: int, key: Key) -> Walk:
     k = course.starts.shape[0]
-    return begin(component, jnp.zeros((k, 0, 1), component.dtype), samples, key)
+    return begin(component, k, samples, key)
 
 
 @eqx.filter_jit
@@ -148,7 +148,7 @@ def _chunk(
         parts.append(jax.vmap(jax.vmap(jax.vmap(component.emission)))(states))
     samples = sum(parts[1:], start=parts[0])[..., 0]
     rows = jnp.minimum(rows_of(own, first, count), series.clock.shape[0] - 1)
-    measured = member_outputs(task, series.outputs[rows])[..., 0]
+    measured = member_outputs(series, task, rows)[..., 0]
     local = first + jnp.arange(count, dtype=first.dtype)[None, :]
     scored = (local < course.lengths[:, None]) & (local >= course.leads[:, None]) & ~jnp.isnan(measured)
     noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(key, _NOISE), first), samples.shape, samples.dtype)

@@ -42,8 +42,7 @@ class Fleet:
 def make_fleet(options: Options, problem: Problem, observation_sd: float | None = None) -> Fleet:
     """The fleet that equals one `MRGPSSM(seed=seed + fold)` per fold; needs the precision switched on.
 
-    The shared series is scaled on all data, y' = (y - μ) / σ; a member of fold i sees (y' - a) / b with
-    a = (μ_i - μ) / σ and b = σ_i / σ, which is (y - μ_i) / σ_i, scaled on its own training sequences.
+    The members of a fold see all sequences scaled on its own training sequences.
     """
     if options.joint or options.folds or options.cascade:
         raise ConfigError(
@@ -52,22 +51,19 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
         )
     sequences = [options.drive(s) for s in problem.sequences]
     check_alike(sequences)
-    base = Scaling.fit(sequences)
-    series = flatten(sequences, base, jnp.dtype(options.precision))
     shape = (len(sequences), len(sequences[0].input_names), len(problem.outputs))
-    tasks, models, deviations = [], [], []
+    tasks, models, scalings = [], [], []
     for index, fold in enumerate(problem.folds):
         training = [sequences[n] for n in fold.train]
         check_lengths(training, options.resolutions, options.buffer + options.window)
-        scaling = Scaling.fit(training)
+        scalings.append(Scaling.fit(training))
         task, ssm = make_members(replace(options, seed=options.seed + index), *shape)
-        if options.drive:
-            rows = np.concatenate([scaling.inputs(s.inputs) for s in training])
-            ssm = start_on_data(ssm, jnp.asarray(rows, jnp.dtype(options.precision)), task.key)
-        tasks.append(_in_fold(task, fold.train, scaling, base))
+        tasks.append(_in_fold(task, index, fold.train))
         models.append(ssm)
-        deviations.append(scaling.output_sd[np.asarray(task.columns)[:, 0]])
     joined, ssm = (_concatenate(parts) for parts in (tasks, models))
+    series = flatten(sequences, scalings, jnp.dtype(options.precision))
+    if options.drive:
+        ssm = start_on_data(ssm, series, joined)
     ssm = in_units(ssm, (1,) * len(options.resolutions))
     if observation_sd is not None:
         noise = positive_inverse(jnp.full_like(ssm.raw_observation_noise, observation_sd))
@@ -82,7 +78,7 @@ def make_fleet(options: Options, problem: Problem, observation_sd: float | None 
         output=outputs.ravel(),
         restart=restarts.ravel(),
         seed=options.seed + folds.ravel(),
-        output_sd=np.concatenate(deviations),
+        output_sd=np.stack([s.output_sd for s in scalings])[folds.ravel(), outputs.ravel()],
     )
 
 
@@ -101,24 +97,11 @@ def chosen(fleet: Fleet, bounds: np.ndarray) -> np.ndarray:
     return (np.arange(len(best)) * restarts + best).reshape(-1, outputs)
 
 
-def _in_fold(task: Task, train: tuple[int, ...], scaling: Scaling, base: Scaling) -> Task:
+def _in_fold(task: Task, fold: int, train: tuple[int, ...]) -> Task:
     """The members' tasks with the fold's training sequences and scaling."""
     members, sequences = task.training.shape
-    mask = np.isin(np.arange(sequences), train)
-    columns, dtype = np.asarray(task.columns), task.input_shift.dtype
-
-    def repeated(row: np.ndarray):
-        return jnp.asarray(np.broadcast_to(row, (members, len(row))), dtype)
-
-    return Task(
-        key=task.key,
-        columns=task.columns,
-        training=jnp.asarray(np.broadcast_to(mask, (members, sequences))),
-        input_shift=repeated((scaling.input_mean - base.input_mean) / base.input_sd),
-        input_scale=repeated(scaling.input_sd / base.input_sd),
-        output_shift=jnp.asarray(((scaling.output_mean - base.output_mean) / base.output_sd)[columns], dtype),
-        output_scale=jnp.asarray((scaling.output_sd / base.output_sd)[columns], dtype),
-    )
+    mask = np.broadcast_to(np.isin(np.arange(sequences), train), (members, sequences))
+    return Task(task.key, task.columns, jnp.asarray(mask), jnp.full((members,), fold, jnp.int32))
 
 
 def _concatenate(trees: list):

@@ -36,7 +36,6 @@ def sweep_seconds(fleet: Fleet) -> float:
     longest = int(jnp.max(plan.series.lengths))
     walks: dict[str, Any] = {
         "samples": settings.samples,
-        "head": settings.head,
         "chunk": settings.sweep_chunk,
         "longest": longest,
     }
