@@ -142,7 +142,7 @@ def test_a_component_takes_the_steps_that_time_asks_for():
     with floating_point("float64"):
         component = model.models[0].components[0]
         A, B, b = (np.asarray(getattr(component.dynamics(), name)) for name in ("A", "B", "b"))
-        x = np.asarray(component.initial.posterior(jnp.zeros((0, 1))).mean)
+        x = np.asarray(component.initial.posterior().mean)
     for row, gap in enumerate(gaps_of(s)):
         np.testing.assert_allclose(found[row], scaling.output_mean + scaling.output_sd * x[:2], rtol=0, atol=1e-9)
         count = max(int(np.ceil(gap - 0.05)), 1)
@@ -201,10 +201,13 @@ def test_windows_take_strides_of_their_true_length():
     series = eqx.tree_at(lambda s: s.clock, series, make_clock([clock], dtype))
     cache = Cache(jnp.zeros((rows, 1), dtype), jnp.zeros((rows, 2), dtype), jnp.zeros((rows, 2), dtype))
     phase = Phase(jnp.asarray(3, jnp.int32), cache.outputs, (cache,), jnp.asarray(True), jnp.ones((), dtype))
-    windows, first, _, _ = _gather(TINY, series, jax.tree.map(lambda x: x[0], tasks), phase, jax.random.key(1))
-    ends = clock[np.asarray(first)[:, None] + 3 * np.arange(9)]
-    np.testing.assert_allclose(windows.strides, np.diff(ends, axis=1) / 3, rtol=0, atol=1e-6)
-    assert float(windows.strides.max()) <= 1
+    batch = _gather(TINY, series, jax.tree.map(lambda x: x[0], tasks), phase, jax.random.key(1))
+    inner, strides = ~np.asarray(batch.at_start), np.asarray(batch.windows.strides)
+    ends = clock[np.minimum(np.asarray(batch.first)[:, None] + 3 * np.arange(9), rows - 1)]
+    true, scored = np.diff(ends, axis=1) / 3, np.asarray(batch.weights) > 0
+    assert (scored & inner[:, None]).any()
+    np.testing.assert_allclose(strides[scored & inner[:, None]], true[scored & inner[:, None]], rtol=0, atol=1e-6)
+    assert strides.max() <= 1
 
 
 def test_scaling_is_learned_on_measured_rows_alone():
@@ -222,7 +225,7 @@ def test_a_noiseless_run_with_random_gaps_stays_inside_its_radius():
     radius, norm = 0.0, np.linalg.norm(scaling.inputs(u), axis=1).max()
     with floating_point("float64"):
         for component in model.fitted_.models[0].components:
-            d, start = component.dynamics(), component.initial.posterior(jnp.zeros((0, 1))).mean
+            d, start = component.dynamics(), component.initial.posterior().mean
             radius += float(noiseless_radius(d, d.gp.mean, jnp.asarray(norm), jnp.linalg.norm(start)))
     reached = np.linalg.norm((model.simulate_mean(s) - scaling.output_mean) / scaling.output_sd, axis=1)
     assert reached.max() <= radius
@@ -352,7 +355,7 @@ def test_gaps_that_cannot_be_filled_are_refused():
 def test_nothing_takes_a_step_of_more_than_one_time_unit():
     _, gappy, _ = pair(10)
     with pytest.raises(ValueError, match="fill the sequence first"):
-        flatten([gappy], Scaling(np.zeros(2), np.ones(2), np.zeros(2), np.ones(2)), jnp.dtype("float32"))
+        flatten([gappy], [Scaling(np.zeros(2), np.ones(2), np.zeros(2), np.ones(2))], jnp.dtype("float32"))
     model = untrained(resolutions=(3, 1), inducing=4)
     stacked = jax.tree.map(lambda x: x[None], model.fitted_.models[0])
     run = free_run(
@@ -367,7 +370,7 @@ def test_the_training_clock_is_exact_after_a_million_rows():
     clock = np.append(0.0, np.cumsum(np.resize([0.3, 0.7, 1.0, 0.15], rows - 1)))
     s = Sequence(np.zeros((rows, 1)), np.zeros((rows, 1)), 0.1, 0.1 * clock)
     series: Series = flatten(
-        [s], Scaling(*np.zeros((1, 1)), *np.ones((1, 1)), *np.zeros((1, 1)), *np.ones((1, 1))), jnp.dtype("float32")
+        [s], [Scaling(*np.zeros((1, 1)), *np.ones((1, 1)), *np.zeros((1, 1)), *np.ones((1, 1)))], jnp.dtype("float32")
     )
     for resolution in (1, 2, 30):
         first = np.r_[0:100, rows - 200 : rows - resolution]

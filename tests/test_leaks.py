@@ -24,14 +24,16 @@ def judges_of(data: list[Sequence], folds: int, **given: Any) -> list[Judge]:
     """Every fold's model with its instantaneous parts, before anything is learned from what it has not seen."""
     found: list[Judge] = []
 
-    def stop(model, training, judges):
-        found.extend(unseen._with_parts(model, training, judges)[1])
+    def stop(model, training, judges, stage):
+        def keep(_, parts):
+            found.extend(replace(j, model=replace(j.model, **some)) for j, some in zip(judges, parts, strict=True))
+            return np.zeros((2, 2))
+
+        with mock.patch("mrgpssm.unseen._shares", keep):
+            unseen._with_parts(model, training, judges, [mock.Mock(pieces=[])] * len(judges), stage)
         return Judged(model, None, None)
 
-    with (
-        mock.patch("mrgpssm.estimator.judged", stop),
-        mock.patch("mrgpssm.unseen._shares", return_value=np.zeros((2, 2))),
-    ):
+    with mock.patch("mrgpssm.estimator.judged", stop), mock.patch("mrgpssm.unseen.replace", lambda it, **_: it):
         MRGPSSM((3, 1), **SMALL, **LEARNED, folds=folds, **given).fit(data, progress=False)
     return found
 
@@ -98,5 +100,5 @@ def test_a_column_that_does_not_vary_in_a_part_is_only_moved_there():
     part, blank = scaling.refit(whole), scaling.refit([other])
     np.testing.assert_array_equal(part.input_mean, [3, 0])
     np.testing.assert_array_equal(part.input_sd, [3, 1])
-    np.testing.assert_allclose((part.output_mean, part.output_sd), [[1.5], [np.std([1, 2, 1.5])]])
+    np.testing.assert_allclose(np.array([part.output_mean, part.output_sd]), np.array([[1.5], [np.std([1, 2, 1.5])]]))
     np.testing.assert_array_equal((blank.output_mean, blank.output_sd), (scaling.output_mean, scaling.output_sd))

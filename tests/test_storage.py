@@ -33,7 +33,7 @@ def test_a_link_in_place_of_the_lock_leaves_what_it_points_to_alone(tmp_path, pr
     run = RunDirectory(tmp_path / "run")
     run.root.mkdir()
     (run.root / ".lock").symlink_to(precious)
-    with pytest.raises(StorageError, match="it is a symbolic link; remove it") as caught, run.claim("mark", {}):
+    with pytest.raises(StorageError, match="it is a symbolic link; remove it") as caught, run.claim():
         pass
     assert "\n" not in str(caught.value)
     assert precious.read_text() == "mine"
@@ -52,7 +52,7 @@ def test_a_link_in_place_of_the_checkpoints_is_refused(tmp_path):
     run = RunDirectory(tmp_path / "run")
     run.root.mkdir()
     run.checkpoints.symlink_to(elsewhere)
-    with pytest.raises(StorageError, match="it is a symbolic link"), run.claim("mark", {}):
+    with pytest.raises(StorageError, match="it is a symbolic link"), run.claim():
         pass
     assert [p.name for p in elsewhere.iterdir()] == ["00001-0000001.ckpt"]
 
@@ -60,7 +60,7 @@ def test_a_link_in_place_of_the_checkpoints_is_refused(tmp_path):
 def test_a_folder_may_be_reached_through_a_link_that_the_user_named(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "disk")
-    with RunDirectory(tmp_path / "run").claim("mark", {"options": {}}):
+    with RunDirectory(tmp_path / "run").claim():
         pass
     assert (tmp_path / "disk" / "run.json").exists()
 
