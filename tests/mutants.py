@@ -19,6 +19,8 @@ BUGS = (
     "u off by one",
     "resolution off by one",
     "residual that includes its own component",
+    "bands from a few draws instead of their law",
+    "noise that depends on what else is drawn",
 )
 
 
@@ -45,6 +47,8 @@ WINDOWS = ("test_training.py::test_windows_compare_each_state_with_the_output_on
 NOISE = ("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions",)
 KEYS = ("test_walks.py::test_every_step_has_a_key_of_its_own_and_the_residual_of_the_others",)
 RANK = ("test_training.py::test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series",)
+BANDS = ("test_bands.py::test_bands_hold_what_they_say_where_the_model_is_right",)
+PLACE = ("test_bands.py::test_nothing_depends_on_later_rows_on_chunks_or_on_other_sequences",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
 
 MUTANTS = (
@@ -131,4 +135,16 @@ MUTANTS = (
            ("test_training.py::test_a_residual_never_includes_its_own_component",)),
     Mutant(11, "training/backfit.py", "partial_output(here.state.caches, team),\n",
            "partial_output(here.state.caches, team) + here.state.caches[team[0]].outputs,\n", KEYS, False),
+    Mutant(12, "output.py", "return mixture_quantiles(self.samples, self.noise_sd, np.array(list(levels), float))",
+           "return np.quantile(self.draws(np.arange(len(self.std)), 0), list(levels), axis=0)", BANDS, False),
+    Mutant(12, "output.py", "return np.stack([self.mean + self.scale * self.noise.quantile(level) for level in levels])",
+           "return np.quantile(self.draws(np.arange(len(self.std)), 0), list(levels), axis=0)",
+           ("test_bands.py::test_bands_of_a_learned_law_are_quantiles_of_students_t",), False),
+    Mutant(12, "distributions/mixture.py", "level = known + (share - shown) / count", "level = known + 0 * share", BANDS, False),
+    Mutant(13, "output.py", "row = fold_in(root, rows)", "row = fold_in(root, 0 * rows)",
+           ("test_bands.py::test_noise_has_a_number_for_every_row_output_and_sample_and_the_runtime_has_the_same",), False),
+    Mutant(13, "output.py", 'epsilon = normal(key, (count,), "float64").transpose(2, 0, 1)',
+           "epsilon = np.random.default_rng(seed).standard_normal(self.samples.shape)", PLACE, False),
+    Mutant(13, "output.py", "uniform = uniform_pair(key, count)",
+           "uniform = np.random.default_rng(seed).uniform(size=(2, len(rows), self.std.shape[1], count))", PLACE, False),
 )  # fmt: skip

@@ -55,7 +55,6 @@ def test_trees_find_a_width_that_jumps():
     scale = np.where(corner, 0.6, 0.1)
     measured = mean + scale * rng.standard_t(5.0, (8000, 1))
     measured[::9] = np.nan
-    at = np.array([0])
     runs = Runs(measured, mean, deviation, drive, np.arange(8000) // 2000)
     plain, helped = (fit_law(runs, boosted) for boosted in (False, True))
     wrong = [np.abs(np.log(law.scale(mean, deviation, drive) / scale)).mean() for law in (plain, helped)]
@@ -97,7 +96,6 @@ def test_recordings_that_differ_ask_for_wider_bands():
     assert expected > 1.1
     np.testing.assert_allclose(conformal_factors(runs, boosted=False), [expected], rtol=1e-9)
     before, after = fit_law(runs, boosted=False), fit_noise(runs, boosted=False)
-    at = np.array([0])
     widened = after.scale(mean, deviation, drive) / before.scale(mean, deviation, drive)
     np.testing.assert_allclose(widened, expected, rtol=1e-9)
     alone = Runs(measured, mean, deviation, drive, np.zeros(2000))
@@ -107,7 +105,7 @@ def test_recordings_that_differ_ask_for_wider_bands():
 def test_far_away_the_scale_stays_within_its_edges():
     law = StudentNoise(np.full((1, feature_count(1)), 3.0), np.array([6.0]), np.array([[-1.0, 0.5]]))
     far = np.array([[-50.0], [0.0], [50.0]])
-    found = np.log(law.scale(far, np.ones((3, 1)), far, np.array([0])))
+    found = np.log(law.scale(far, np.ones((3, 1)), far))
     assert found.min() >= -1.0
     assert found.max() == 0.5
 

@@ -141,7 +141,7 @@ def _write(table, path: Path) -> None:
     from mrgpssm.storage import write_atomic
 
     if path.suffix == ".csv":
-        write_atomic(path, table.to_csv(index=False, float_format="%.9g").encode())
+        write_atomic(path, table.to_csv(index=False, float_format="%.15g").encode())
         return
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)
