@@ -32,9 +32,14 @@ LISTED = (
     Statistical("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions", 5),
     Statistical("test_walks.py::test_a_warm_up_without_measurements_spreads_as_the_linear_system_does", 4 + 10),
     Statistical("test_estimator.py::test_warm_up_is_a_kalman_filter_where_the_model_is_linear", 2, 5.0),
+    Statistical("test_bands.py::test_bands_hold_what_they_say_where_the_model_is_right", 2 * 3 * 3 * 3),
+    Statistical("test_bands.py::test_bands_of_a_learned_law_are_quantiles_of_students_t", 2),
+    Statistical(
+        "test_bands.py::test_noise_has_a_number_for_every_row_output_and_sample_and_the_runtime_has_the_same", 3
+    ),
     Statistical("test_estimator.py::test_intervals_cover_what_the_model_itself_generates", 3, 5.3),
 )
-RANKED, VALUED = 5, 2  # chi-square tests of test_calibrated.py; p-values of test_metrics.py
+RANKED, VALUED = 5, 2 + 3  # chi-square tests of test_calibrated.py; p-values of test_metrics.py and test_bands.py
 
 
 def false_alarm(sigmas: float) -> float:

@@ -23,6 +23,8 @@ BUGS = (
     "columns by position instead of by name",
     "a lost task counted as done",
     "a link that is followed, or a file that is emptied",
+    "bands from a few draws instead of their law",
+    "noise that depends on what else is drawn",
 )
 
 
@@ -55,6 +57,8 @@ TIMED = ("test_gaps.py::test_a_component_takes_the_steps_that_time_asks_for",)
 IN_C = ("test_gaps.py::test_the_c_file_advances_over_any_time",)
 WARM_CLOCK = ("test_gaps.py::test_a_warm_up_takes_steps_of_their_true_length",)
 NAMES = ("test_names.py::test_simulate_finds_columns_by_name_and_array_columns_by_position",)
+BANDS = ("test_bands.py::test_bands_hold_what_they_say_where_the_model_is_right",)
+PLACE = ("test_bands.py::test_nothing_depends_on_later_rows_on_chunks_or_on_other_sequences",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
 LOST = ("test_sweep.py::test_anything_but_a_finished_future_is_lost_and_records_are_counted",)
 LINK = ("test_storage.py::test_a_link_in_place_of_the_lock_leaves_what_it_points_to_alone",)
@@ -184,4 +188,16 @@ MUTANTS = (
            ("test_storage.py::test_a_link_in_place_of_the_checkpoints_is_refused",), False),
     Mutant(15, "storage/regular.py", "if not stat.S_ISREG(os.fstat(handle).st_mode):", "if False:",
            ("test_storage.py::test_what_is_no_regular_file_is_refused_without_waiting",), False),
+    Mutant(16, "output.py", "return mixture_quantiles(self.samples, self.noise_sd, np.array(list(levels), float))",
+           "return np.quantile(self.draws(np.arange(len(self.std)), 0), list(levels), axis=0)", BANDS, False),
+    Mutant(16, "output.py", "return np.stack([self.mean + self.scale * self.noise.quantile(level) for level in levels])",
+           "return np.quantile(self.draws(np.arange(len(self.std)), 0), list(levels), axis=0)",
+           ("test_bands.py::test_bands_of_a_learned_law_are_quantiles_of_students_t",), False),
+    Mutant(16, "distributions/mixture.py", "level = known + (share - shown) / count", "level = known + 0 * share", BANDS, False),
+    Mutant(17, "output.py", "row = fold_in(root, rows)", "row = fold_in(root, 0 * rows)",
+           ("test_bands.py::test_noise_has_a_number_for_every_row_output_and_sample_and_the_runtime_has_the_same",), False),
+    Mutant(17, "output.py", 'epsilon = normal(key, (count,), "float64").transpose(2, 0, 1)',
+           "epsilon = np.random.default_rng(seed).standard_normal(self.samples.shape)", PLACE, False),
+    Mutant(17, "output.py", "uniform = uniform_pair(key, count)",
+           "uniform = np.random.default_rng(seed).uniform(size=(2, len(rows), self.std.shape[1], count))", PLACE, False),
 )  # fmt: skip

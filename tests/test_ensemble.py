@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from recordings import recording
+from scipy.stats import norm
 
 from mrgpssm import MRGPSSM, ConfigError, metrics
 from mrgpssm.modelfile import model_bytes
@@ -56,11 +57,11 @@ def test_a_mixture_holds_the_samples_of_its_models(fitted):
 @pytest.mark.parametrize("truth", [0.5, 1.0, 3.0])
 def test_the_best_temperature_is_the_ratio_of_the_deviations_where_all_is_normal(truth):
     rng = np.random.default_rng(0)
-    centre = rng.standard_normal((4000, 2))
-    draws = centre + rng.standard_normal((200, 4000, 2))
+    centre, levels = rng.standard_normal((4000, 2)), (np.arange(20) + 0.5) / 20
+    quantiles = centre + norm.ppf(levels)[:, None, None]
     measured = centre + truth * rng.standard_normal((4000, 2))
     measured[::7, 0] = np.nan
-    np.testing.assert_allclose(metrics.best_temperature(measured, draws), truth, rtol=0.06)
+    np.testing.assert_allclose(metrics.best_temperature(measured, centre, quantiles), truth, rtol=0.06)
 
 
 def test_calibration_widens_the_bands_alone_and_lowers_the_crps_on_what_it_saw(fitted):

@@ -14,6 +14,7 @@ from mrgpssm.data import Drive
 from mrgpssm.static import fit as fitting
 from mrgpssm.static.fit import Kernel, fit_static, learn_kernels, objective
 from mrgpssm.static.law import StaticPart, distances
+from mrgpssm.static.part import Blend
 from mrgpssm.static.weigh import MOST_SHARE
 
 pytestmark = pytest.mark.once
@@ -67,10 +68,11 @@ def test_a_part_evaluates_its_formula():
         far = [[np.sqrt(np.sum(((u - z) / part.lengthscales[c]) ** 2)) for z in part.inducing] for u in drive]
         expected = drive @ part.slopes[c] + np.exp(-np.array(far)) @ part.weights[c]
         np.testing.assert_allclose(part(drive)[:, c], expected, rtol=1e-10)
-    course = part.course(drive)
+    blend = Blend.of(2, static=part)
+    course = blend.course(drive)
     np.testing.assert_allclose(course[1:], part.shares * part(drive)[:-1], rtol=1e-12)
     np.testing.assert_allclose(course[0], part.shares * part(drive[:1])[0], rtol=1e-12)
-    np.testing.assert_allclose(part.course(drive[3:], drive[2])[0], course[3], rtol=1e-12)
+    np.testing.assert_allclose(blend.course(drive[3:], drive[2])[0], course[3], rtol=1e-12)
 
 
 def test_distances_survive_equal_rows():
@@ -128,7 +130,7 @@ def test_a_static_part_is_learned_weighed_and_adds_up(fitted, tmp_path):
     run = fitted.simulate(recording(7), samples=5)
     assert list(run.components) == ["component_1_R3", "component_2_R1", "static"]
     np.testing.assert_allclose(sum(run.components.values()) + run.offset, run.mean, rtol=1e-4)
-    still = fitted.fitted_.scaling.output_sd * part.course(fitted.fitted_.drive(recording(7)))
+    still = fitted.fitted_.scaling.output_sd * fitted.fitted_.blend.course(fitted.fitted_.drive(recording(7)))
     np.testing.assert_allclose(run.components["static"], still, rtol=1e-4, atol=1e-5)
     fitted.save(tmp_path / "m.mrgpssm")
     np.testing.assert_array_equal(load(tmp_path / "m.mrgpssm").simulate(recording(7), samples=5).mean, run.mean)

@@ -18,7 +18,7 @@ from mrgpssm.modelfile import model_bytes, parse_model
 from mrgpssm.static import boost as boosting
 from mrgpssm.static import trees as law
 from mrgpssm.static.boost import Growth, boost, fit_trees, mean_of
-from mrgpssm.static.part import Blend
+from mrgpssm.static.part import Blend, row_before
 from mrgpssm.static.trees import LEAF, TreesPart
 from mrgpssm.static.weigh import MOST_SHARE, RIDGE, shares
 from mrgpssm.storage import pack, unpack
@@ -88,7 +88,7 @@ def test_values_at_a_threshold_go_to_the_first_child():
     part = TreesPart(**made, roots=np.array([[0, 1]]), baselines=np.array([10.0]), shares=np.array([0.25]))
     assert part.fault(1) is None
     np.testing.assert_array_equal(part(np.array([[0.5], [0.5 + 1e-12], [0.0]]))[:, 0], [8.0, 10.0, 8.0])
-    course = part.course(np.array([[0.0], [1.0], [0.0]]), np.array([2.0]))
+    course = Blend.of(1, trees=part).course(np.array([[0.0], [1.0], [0.0]]), np.array([2.0]))
     np.testing.assert_array_equal(course[:, 0], [2.5, 2.0, 2.5])
 
 
@@ -169,7 +169,8 @@ def test_a_blend_adds_up():
     assert fitted.static is not None
     assert fitted.trees is not None
     np.testing.assert_allclose(blend.rest, 1 - fitted.static.shares - fitted.trees.shares)
-    np.testing.assert_allclose(blend.course(drive), fitted.static.course(drive) + fitted.trees.course(drive))
+    added = [part.shares * part(row_before(drive)) for part in (fitted.static, fitted.trees)]
+    np.testing.assert_allclose(blend.course(drive), sum(added))
     bare = replace(fitted, static=None, trees=None).blend
     assert (bare.rest == 1).all()
     assert (bare.course(drive) == 0).all()

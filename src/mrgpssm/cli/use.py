@@ -161,7 +161,7 @@ def _write(table, path: Path) -> None:
     from mrgpssm.storage import write_atomic
 
     if path.suffix == ".csv":
-        write_atomic(path, csv_bytes(table, "%.9g"))
+        write_atomic(path, csv_bytes(table, "%.15g"))
         return
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.diagnostics.verdict import Findings, Verdict, judge
 from mrgpssm.report.charts.residuals import follows
-from mrgpssm.report.evidence import Evidence, score
+from mrgpssm.report.evidence import Evidence, digits_for, score
 
 _MEANINGS = {
     "resolutions": "samples one step of each component covers",
@@ -124,7 +124,10 @@ def _number(value: float, how: str, unit: str = "") -> str:
 
 def _span(values: np.ndarray) -> str:
     known = values[~np.isnan(values)]
-    return f"{known.min():.4g} to {known.max():.4g}, mean {known.mean():.4g}" if len(known) else "never measured"
+    if not len(known):
+        return "never measured"
+    low, high, mean = (f"{v:.{digits_for(known, 4)}g}" for v in (known.min(), known.max(), known.mean()))
+    return f"{low} to {high}, mean {mean}"
 
 
 def _duration(seconds: float) -> str:

@@ -159,6 +159,14 @@ class Evidence:
         return np.concatenate([r.measured[:, output] for r in self.recordings]), levels, np.concatenate(quantiles, 1)
 
 
+def digits_for(values: np.ndarray, least: int) -> int:
+    """How many digits numbers need so that `least` digits of their range are told, whatever their level."""
+    known = values[np.isfinite(values)]
+    size, span = (float(np.abs(known).max()), float(np.ptp(known))) if len(known) else (0.0, 0.0)
+    level = np.log10(size / span) if span > 0 else 0.0
+    return int(np.clip(least + np.ceil(level), least, 17))
+
+
 def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
     """A forecast that can be drawn, and the outputs for which it could not.
 
@@ -191,8 +199,8 @@ def score(evidence: Evidence) -> list[dict[str, float]]:
     A free run that is not finite has no scores: they are NaN.
     """
     measured = np.concatenate([r.measured for r in evidence.recordings])
-    mean = np.concatenate([r.run.mean for r in evidence.recordings]).astype(float)
-    std = np.concatenate([r.run.std for r in evidence.recordings]).astype(float)
+    mean = np.concatenate([r.run.mean for r in evidence.recordings])
+    std = np.concatenate([r.run.std for r in evidence.recordings])
     quantile = {q: np.concatenate([r.run.quantile(q) for r in evidence.recordings]) for q in (0.05, 0.25, 0.75, 0.95)}
     lost = {k for r in evidence.recordings for k in r.lost}
     columns = {

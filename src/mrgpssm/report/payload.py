@@ -14,6 +14,7 @@ import numpy as np
 
 from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, Ticks, pieces
+from mrgpssm.report.evidence import digits_for
 
 BUDGET = 1_500_000  # points of all long series together
 _LEAST = 2_000
@@ -131,8 +132,10 @@ def _axis(log: bool, span: tuple[float, float] | None, ticks: Ticks | None) -> d
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Numbers to six digits; what is not finite is null."""
-    return [float(f"{v:.{_DIGITS}g}") if np.isfinite(v) else None for v in np.asarray(values, float).tolist()]
+    """Numbers to six digits of their range, and of their size; what is not finite is null."""
+    values = np.asarray(values, float)
+    digits = digits_for(values, _DIGITS)
+    return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values.tolist()]
 
 
 def _encoded(array: np.ndarray) -> str:

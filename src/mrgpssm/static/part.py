@@ -22,10 +22,6 @@ class Part(abc.ABC):
     def __call__(self, drive: np.ndarray) -> np.ndarray:
         """m at every row of a drive (T, D_u), (T, D_y)."""
 
-    def course(self, drive: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
-        """s m(u_{t-1}) over a run, (T, D_y), after the drive `before` its first row."""
-        return self.shares * self(row_before(drive, before))
-
 
 @dataclass(frozen=True)
 class Blend:

@@ -50,7 +50,7 @@ def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarr
     marks: list[Mark] = []
     highest = (0.0, "", 0.0)
     for k, output in enumerate(evidence.output_names):
-        std = np.concatenate([r.run.std[:, k] for r in evidence.recordings]).astype(float)
+        std = np.concatenate([r.run.std[:, k] for r in evidence.recordings])
         along = mean_by_bin(asked, std / std.mean(), edges)
         marks.append(Line(output, centre, along, part_role(k), 1.6))
         at = int(np.nanargmax(along))
