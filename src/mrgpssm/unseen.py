@@ -18,11 +18,12 @@ from mrgpssm.static.trees import TreesPart
 from mrgpssm.static.weigh import shares
 
 _SAMPLES = 100
-_NAMES = {"static": "static part", "trees": "boosted trees"}
+_STAGES = {"static": "static part", "trees": "trees"}
 
 AnyPart = StaticPart | TreesPart
 Learner = Callable[[np.ndarray, np.ndarray], AnyPart]  # from drive and outputs
 Parts = dict[str, AnyPart]
+Tell = Callable[[str, str], None]  # the stage under way, and whose it is
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,8 @@ class Judged:
     after: pd.DataFrame | None
 
 
-def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], tell: Callable[[str], None]) -> Judged:
-    """Learn from what the judges have not seen; without judges the model stays as it is.
-
-    `tell` hears what is under way.
-    """
+def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], tell: Tell) -> Judged:
+    """Learn from what the judges have not seen; without judges the model stays as it is."""
     options = model.options
     if not judges:
         return Judged(model, None, None)
@@ -56,11 +54,11 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], te
         model, judges = _with_parts(model, training, judges, tell)
     pairs = [(j.model, j.unseen) for j in judges]
     over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
-    tell(f"scores of free runs over {over}")
+    tell("scores", over)
     before = scores_of(pairs, _SAMPLES, 0)
     if not options.calibrate:
         return Judged(model, before, before)
-    tell(f"width of the bands, from free runs over {over}")
+    tell("noise", over)
     if options.noise != "gaussian":
         noise = learned_noise(pairs, options.noise == "boosted")
         model, pairs = replace(model, noise=noise), [(replace(m, noise=noise), s) for m, s in pairs]
@@ -70,23 +68,23 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], te
             replace(model, calibration=factors),
             [(replace(m, calibration=factors), s) for m, s in pairs],
         )
-    tell(f"scores of the calibrated bands over {over}")
+    tell("scores", f"{over}, calibrated")
     return Judged(model, before, scores_of(pairs, _SAMPLES, 0))
 
 
 def _with_parts(
-    model: FittedModel, training: list[Sequence], judges: list[Judge], tell: Callable[[str], None]
+    model: FittedModel, training: list[Sequence], judges: list[Judge], tell: Tell
 ) -> tuple[FittedModel, list[Judge]]:
     """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
     if model.options.static:
-        tell("kernels of the static part")
+        tell("kernels", "the static part")
     learners = _learners(model.options, *_table(model, training))
 
     def parts_of(model: FittedModel, sequences: list[Sequence], whose: str) -> Parts:
         table = _table(model, sequences)
         found: Parts = {}
         for name, learn in learners.items():
-            tell(f"{_NAMES[name]} of {whose}")
+            tell(_STAGES[name], whose)
             found[name] = learn(*table)
         return found
 
@@ -121,11 +119,11 @@ def _table(model: FittedModel, sequences: list[Sequence]) -> tuple[np.ndarray, n
     return np.concatenate(drives), np.concatenate([model.scaling.outputs(s.outputs) for s in sequences])
 
 
-def _shares(judges: list[Judge], parts: list[Parts], tell: Callable[[str], None]) -> np.ndarray:
+def _shares(judges: list[Judge], parts: list[Parts], tell: Tell) -> np.ndarray:
     """(K, D_y)."""
     errors: list[tuple[np.ndarray, np.ndarray]] = []
     for judge, some in zip(judges, parts, strict=True):
-        tell(f"free runs of {judge.name}")
+        tell("free runs", judge.name)
         for s, mean in zip(judge.unseen, free_means(judge.model, judge.unseen), strict=True):
             y, drive = judge.model.scaling.outputs(s.outputs), row_before(judge.model.drive(s))
             errors.append((mean - y, np.stack([part(drive) - y for part in some.values()])))
