@@ -8,15 +8,19 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 from recordings import recording
+from untrained import untrained
 
 from mrgpssm.cli import main
+from mrgpssm.costs import time_stages
 from mrgpssm.runs import RunDirectory
+from mrgpssm.unseen import Judge
 
 pytestmark = pytest.mark.once
 HERE = Path(__file__).parent / "golden"
@@ -371,14 +375,45 @@ def test_every_command_says_what_a_stop_leaves(capsys, monkeypatch, words, insid
 
 
 def test_an_estimate_before_a_long_fit(folder, capsys):
-    code, out, _ = call(capsys, *fit("--dry-run", "--json"))
+    """Rows are those of the recordings, and every stage has a time: a file that is cut into folds counts once."""
+    learned = ["--folds", "2", "--static", "8", "--trees", "2", "--noise", "student"]
+    code, out, _ = call(capsys, *fit("--dry-run", "--json", *learned, outputs="NOx"))
     cost = json.loads(out)
     assert code == 0
+    assert cost["rows"] == 160
     assert cost["steps"] == 2 * 2 * 5
-    assert cost["members"] == 2
-    assert cost["seconds"] > 0
+    assert cost["members"] == 1 + 2
+    assert set(cost["stages"]) == {"training", "kernels", "static part", "trees", "free runs", "noise", "scores"}
+    assert all(seconds > 0 for seconds in cost["stages"].values())
+    assert cost["seconds"] == pytest.approx(sum(cost["stages"].values()))
     assert cost["megabytes"] > 100
     assert not (folder / "run").exists()
+
+
+def test_later_stages_grow_by_their_rules(monkeypatch):
+    """The growth from a few rows to all: by rows that are learned from or simulated, and by the powers that are said."""
+    model = untrained(static=8, trees=2).fitted_
+    monkeypatch.setattr("mrgpssm.costs._ROWS", 40)
+    monkeypatch.setattr("mrgpssm.costs.KERNEL_ROWS", 80)
+    clock = iter(range(100))
+    monkeypatch.setattr("mrgpssm.costs.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+
+    def told(model, training, judges, tell):
+        for stage in ("kernels", "static part", "trees", "free runs", "noise", "scores", "scores"):
+            tell(stage, "somebody")
+
+    monkeypatch.setattr("mrgpssm.costs.judged", told)
+    training, validation = [recording(0), recording(1)], [recording(2, rows=80)]
+    seconds = time_stages(model, training, validation, lambda seen, other: [Judge(model, seen, other or [], "")])
+    assert seconds == {
+        "kernels": (80 / 40) ** 3,
+        "static part": 320 / 40,
+        "trees": 320 / 40,
+        "free runs": 80 / 40,
+        "noise": 80 / 40,
+        "scores": 2 * 80 / 40,
+    }
+    assert time_stages(model, training, None, lambda seen, other: []) == {}
 
 
 @pytest.mark.usefixtures("folder")

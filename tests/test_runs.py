@@ -213,7 +213,7 @@ LEARNED: dict[str, Any] = {"static": 8, "trees": 2, "noise": "student"}
 def test_a_stop_in_any_stage_after_training_goes_on_with_that_stage_alone(tmp_path, monkeypatch):
     """Static part, trees, free runs, noise and scores: each says how to go on, holds the lock, and ends the same."""
     monkeypatch.setattr("mrgpssm.static.fit._ITERATIONS", 1)
-    monkeypatch.setattr("mrgpssm.static.fit._ROWS", 50)
+    monkeypatch.setattr("mrgpssm.static.fit.KERNEL_ROWS", 50)
     data, root = ([recording(0), recording(1)], recording(2)), tmp_path / "run"
     with monkeypatch.context() as patch:
         watched = StopInStage(patch, tmp_path / "whole", 0)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from mrgpssm.automatic import choose
 from mrgpssm.choosing import best_restarts, fold_members
+from mrgpssm.costs import time_stages
 from mrgpssm.data import (
     Data,
     Inputs,
@@ -204,21 +205,31 @@ class MRGPSSM:
         _check_data(options, training)
         return options, training, Scaling.fit(map(options.drive, training))
 
-    def estimate(self, sequences: Sequence | Iterable[Sequence], validated: bool = False) -> dict[str, float | int]:
-        """What `fit` would take on this machine: a few real steps are timed, memory is counted.
+    def estimate(
+        self, sequences: Sequence | Iterable[Sequence], validation: Sequence | Iterable[Sequence] | None = None
+    ) -> dict[str, Any]:
+        """What `fit` would take on this machine: a few steps, and later stages on a few rows, are timed.
 
         Args:
             sequences: What `fit` would be given.
-            validated: Whether it would be given validation sequences, too.
+            validation: And the validation sequences.
 
         Returns:
-            `rows`, `members`, `steps`, `step_seconds`, `sweep_seconds`, `seconds` in all, and `megabytes`.
+            `rows` of the recordings, `members`, `steps`, `step_seconds`, `sweep_seconds`, `stages` (seconds of training
+            and of every stage after it), `seconds` in all, and `megabytes`.
         """
-        options, training, scaling = self.check(sequences, validated)
-        warn_of(doubt_training(training, [], _asked(options)))
+        options, training, scaling = self.check(sequences, validation is not None)
+        held_out = _held_out(options, training[0], validation)
+        warn_of(doubt_training(training, held_out or [], _asked(options)))
         with floating_point(options.precision):
-            plan, ssm = make_plan(options, training, scaling)
-            return estimate(plan, begin(plan, ssm))
+            plan, ssm = make_plan(options, training, scaling, held_out or [])
+            start = begin(plan, ssm)
+            cost = estimate(plan, start)
+        untrained = FleetFit(start.state, np.zeros(len(start.alive)), start.alive, ())
+        model = best_restarts(options, untrained, scaling, training[0])
+        later = time_stages(model, training, held_out, lambda *given: _judges(model, untrained, *given))
+        stages = {"training": cost["seconds"], **later}
+        return {"rows": sum(map(len, training)), **cost, "stages": stages, "seconds": sum(stages.values())}
 
     def fit(
         self,
@@ -268,24 +279,21 @@ class MRGPSSM:
         given = as_list(sequences, inputs, outputs, dt)
         options, training, scaling = self.check(given, validation is not None)
         first = training[0]
-        names = (first.input_names, first.output_names, first.dt)
-        held_out = None if validation is None else as_list(validation, *names)
-        check_calibration(options, held_out is not None)
+        held_out = _held_out(options, first, validation)
         doubts = doubt_training(training, held_out or [], _asked(options))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
         with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, options.resolutions) as shown:
             with floating_point(options.precision):
                 plan, ssm = make_plan(options, training, scaling, held_out or [])
-                fleet = _train(run, options, plan, ssm, first, told(shown.steps, *callbacks))
+                fleet = _train(run, options, plan, ssm, training, told(shown.steps, *callbacks))
             model = replace(best_restarts(options, fleet, scaling, first), seen=Seen.of(training, doubts))
-            if held_out:
-                judges = [Judge(model, training, held_out, "the validation recordings")]
-            else:
-                judges = _folds(model, fleet, training)
+            judges = _judges(model, fleet, training, held_out)
             if options.folds and not judges:
                 warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
-            found = judged(model, training, judges, lambda what: shown.stage(f"calibration: {what}"))
+            found = judged(
+                model, training, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}")
+            )
             self.fitted_, self.history_ = found.model, fleet.history
             self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
             if run is not None:
@@ -439,11 +447,11 @@ def _train(
     options: Options,
     plan: Plan,
     ssm: SSM[Component],
-    first: Sequence,
+    training: list[Sequence],
     report: Callable[[Progress], None],
 ) -> FleetFit:
     """Train; in a run with a trace and checkpoints, from the last checkpoint where there is one."""
-    fresh = begin(plan, ssm)
+    fresh, first = begin(plan, ssm), training[0]
     if run is None:
         return fit_fleet(plan, fresh, report)
     # Both paths agree, but not bit for bit: a run goes on by the one it began with.
@@ -453,8 +461,8 @@ def _train(
         "inputs": list(first.input_names),
         "outputs": list(first.output_names),
         "dt": first.dt,
-        "rows": int(plan.series.clock.shape[0]),
-        "sequences": int(plan.series.lengths.shape[0]),
+        "rows": sum(map(len, training)),
+        "sequences": len(training),
     }
     run.identify(fingerprint(plan, settings), identity)
     with session(run, fresh, len(plan.schedule), report) as (start, note, keep):
@@ -499,8 +507,19 @@ def _walked(sequences: list[Sequence]) -> list[Sequence]:
     return [fill(s).sequence for s in sequences]
 
 
-def _folds(model: FittedModel, fleet: FleetFit, training: list[Sequence]) -> list[Judge]:
-    """The model of every fold, in its own units, with what it has and what it has not seen."""
+def _held_out(options: Options, first: Sequence, validation: Data | None) -> list[Sequence] | None:
+    """The validation sequences with the columns of training; some options cannot do without."""
+    check_calibration(options, validation is not None)
+    names = (first.input_names, first.output_names, first.dt)
+    return None if validation is None else as_list(validation, *names)
+
+
+def _judges(
+    model: FittedModel, fleet: FleetFit, training: list[Sequence], held_out: list[Sequence] | None
+) -> list[Judge]:
+    """The model with the validation sequences; without them that of every fold, in its own units."""
+    if held_out:
+        return [Judge(model, training, held_out, "the validation recordings")]
     folds, scalings = model.options.folds, fold_scalings(model.options, training, model.scaling)
     return [
         Judge(

@@ -25,12 +25,12 @@ _SAMPLES = 100
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
 _LEVELS = (np.arange(20) + 0.5) / 20  # whose quantiles choose a temperature
 _GROUPS = 4
-_NAMES = {"static": "static part", "trees": "boosted trees"}
+_STAGES = {"static": "static part", "trees": "trees"}
 
 AnyPart = StaticPart | TreesPart
 Learner = Callable[[np.ndarray, np.ndarray], AnyPart]  # from drive and outputs
 Parts = dict[str, AnyPart]
-Stage = Callable[[str], None]  # hears the name of what is under way
+Stage = Callable[[str, str], None]  # hears what is under way, and whose it is
 Tell = Callable[[Piece, Measurements, np.ndarray], Table]
 
 
@@ -64,22 +64,22 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], st
         return Judged(model, None, None)
     runs = []
     for judge in judges:
-        stage(f"free runs of {judge.name}")
+        stage("free runs", judge.name)
         runs.append(keep_runs(judge.model, judge.unseen, _SAMPLES, 0))
     if options.static or options.trees:
         model, runs = _with_parts(model, training, judges, runs, stage)
     over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
-    stage(f"scores of free runs over {over}")
+    stage("scores", over)
     before = score_runs(runs)
     if not options.calibrate:
         return Judged(model, before, before)
-    stage(f"width of the bands, from free runs over {over}")
+    stage("noise", over)
     if options.noise != "gaussian":
         model = replace(model, noise=learn_noise(runs, options.noise == "boosted"))
     else:
         model = replace(model, calibration=learn_temperature(runs))
     after = [replace(r, law=replace(r.law, calibration=model.calibration, noise=model.noise)) for r in runs]
-    stage(f"scores of the calibrated bands over {over}")
+    stage("scores", f"{over}, calibrated")
     return Judged(model, before, score_runs(after))
 
 
@@ -128,7 +128,7 @@ def _with_parts(
         table = _table(model, sequences)
         found: Parts = {}
         for name, learn in learners.items():
-            stage(f"{_NAMES[name]} of {whose}")
+            stage(_STAGES[name], whose)
             found[name] = learn(*table)
         return found
 

@@ -194,16 +194,17 @@ def _prepare(config: RunConfig):
 def _estimate(config: RunConfig, as_json: bool) -> None:
     model, training, validation = _prepare(config)
     with warned() as doubts:
-        cost = model.estimate(training, bool(validation))
+        cost = model.estimate(training, validation or None)
     if as_json:
         print_json(cost | {"warnings": doubts})
         return
     rows = [
-        ["rows of training data", f"{cost['rows']:,}"],
+        ["rows of the recordings", f"{cost['rows']:,}"],
         ["models trained side by side", f"{cost['members']}"],
         ["gradient steps", f"{cost['steps']:,}"],
         ["one step, measured", f"{1000 * cost['step_seconds']:.0f} ms"],
         ["sweeps over the data, measured", f"{cost['sweep_seconds']:.0f} s"],
+        *([f"time of {stage}", f"{seconds / 60:.1f} min"] for stage, seconds in cost["stages"].items()),
         ["time in all", f"{cost['seconds'] / 60:.1f} min"],
         ["memory of the process, about", f"{cost['megabytes']:,.0f} MB"],
     ]

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from mrgpssm.static.law import StaticPart, distances
 
-_ROWS, _ALL_ROWS = 1_200, 30_000  # that the kernel, that the mean is learned from
+KERNEL_ROWS, _ALL_ROWS = 1_200, 30_000  # that the kernel, that the mean is learned from
 _CHUNK = 5_000
 _ITERATIONS = 30
 _LEAST_NOISE = 0.05
@@ -89,7 +89,7 @@ def objective(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, n
 
 
 def _learn_kernel(drive: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Kernel:
-    some = np.sort(rng.permutation(np.flatnonzero(~np.isnan(y)))[:_ROWS])
+    some = np.sort(rng.permutation(np.flatnonzero(~np.isnan(y)))[:KERNEL_ROWS])
     x, y = drive[some], y[some]
     d = x.shape[1]
     start = np.concatenate([np.full(d, np.log(_START_SCALE)), np.full(d, np.log(0.01)), [0.0, np.log(0.3)]])

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ _STEPS, _ROWS = 2, 200
 _RUNTIME = 800e6  # bytes: the interpreter, JAX and compiled programs, on a CPU
 
 
-def estimate(plan: Plan, start: Snapshot) -> dict[str, float | int]:
+def estimate(plan: Plan, start: Snapshot) -> dict[str, Any]:
     """Seconds and megabytes of `fit_fleet` on this machine."""
     settings, parts = plan.settings, len(plan.resolutions)
     turns = sum(len(team) for _, team in plan.schedule)  # as if each component of a turn trained alone
@@ -22,7 +23,6 @@ def estimate(plan: Plan, start: Snapshot) -> dict[str, float | int]:
     step_seconds = _step_seconds(plan, start)
     steps, sweep_seconds = turns * settings.steps, _row_seconds(plan, start, longest) * longest * (turns + parts)
     return {
-        "rows": int(plan.series.clock.shape[0]),
         "members": int(plan.tasks.columns.shape[0]),
         "steps": steps,
         "step_seconds": step_seconds,
