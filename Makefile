@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo test lint docs test-slow trust trust-quick clean
+.PHONY: demo test lint docs test-slow floors trust trust-quick clean
 
 demo: $(READY)
 	$(BIN)/mrgpssm demo
@@ -26,6 +26,10 @@ docs: $(READY)
 
 test-slow: $(READY)
 	JAX_ENABLE_X64=1 $(PYTEST) -m slow
+
+# The oldest packages that pyproject.toml allows, in an environment of their own; needs the network.
+floors:
+	$(PYTHON) tests/floors.py
 
 # Every promise of docs/trust.md that has no record yet (all with AGAIN=1): hours. trust-quick: minutes, no records.
 trust: $(READY)

@@ -5,8 +5,11 @@ python benchmarks/experiments.py
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from mrgpssm.experiments.record import age_note
 
 ROOT = Path(__file__).parents[1]
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
@@ -25,6 +28,7 @@ TITLES = {
 BASELINES = {"trees": "boosted trees", "gru": "GRU", "arx": "linear ARX", "static": "static polynomial"}
 CLASSIC = {"ballbeam": ("ball and beam", 0.055), "dryer": ("dryer", 0.1), "gas_furnace": ("gas furnace", 1.12)}
 SEEDS = 5
+READ: dict[Path, dict[str, Any]] = {}
 TRAINING = {
     "filters-latent-4": "as it is",
     "natural": "natural gradients",
@@ -37,7 +41,7 @@ COSTS = ("static", "trees", "noise", "scores")
 def main() -> None:
     """Write the page."""
     folder = ROOT / "results" / "options"
-    records = {name: json.loads((folder / f"engine-{name}.json").read_text()) for name in TITLES}
+    records = {name: read(folder / f"engine-{name}.json") for name in TITLES}
     ours = {name: record["outputs"] for name, record in records.items()}
     parts = [
         text("experiments.md"),
@@ -51,7 +55,15 @@ def main() -> None:
         "## Other ways to train\n" + training_table(),
         text("experiments-log.md"),
     ]
-    (ROOT / "docs" / "experiments.md").write_text("\n\n".join(parts) + "\n")
+    parts.insert(1, age_note(READ.values()))
+    (ROOT / "docs" / "experiments.md").write_text("\n\n".join(part for part in parts if part) + "\n")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record; the page says how old those are that it has read."""
+    if path not in READ:
+        READ[path] = json.loads(path.read_text())
+    return READ[path]
 
 
 def text(name: str) -> str:
@@ -62,13 +74,13 @@ def text(name: str) -> str:
 def default(output: str) -> list[dict]:
     """The scores of `MRGPSSM()` on every split."""
     paths = (ROOT / "results" / "default" / f"engine-{n}.json" for n in range(5))
-    return [json.loads(path.read_text())["parts"]["default"][output] for path in paths]
+    return [read(path)["parts"]["default"][output] for path in paths]
 
 
 def baseline(method: str, output: str) -> list[dict]:
     """The scores of a baseline on every split."""
     paths = (ROOT / "results" / "baselines" / f"engine-{n}-{method}.json" for n in range(5))
-    return [json.loads(path.read_text())["scores"][output] for path in paths]
+    return [read(path)["scores"][output] for path in paths]
 
 
 def default_table() -> str:
@@ -92,7 +104,7 @@ def classic_table() -> str:
     rows = []
     for name, (title, target) in CLASSIC.items():
         paths = [ROOT / "results" / "default" / f"{name}-{seed}.json" for seed in range(SEEDS)]
-        found = [json.loads(path.read_text())["parts"] for path in paths]
+        found = [read(path)["parts"] for path in paths]
         errors = [parts["default"]["rmse"] for parts in found]
         inside = np.mean([parts["default"]["coverage_90"] for parts in found])
         digits = 4 if np.mean(errors) < 0.5 else 3
@@ -100,7 +112,7 @@ def classic_table() -> str:
         cells += [f"{np.mean([p['no static part']['rmse'] for p in found]):.{digits}f}", f"{100 * inside:.0f} %"]
         for method in ("trees", "gru", "arx"):
             path = ROOT / "results" / "baselines" / f"{name}-{method}.json"
-            (scores,) = json.loads(path.read_text())["scores"].values()
+            (scores,) = read(path)["scores"].values()
             cells.append(f"{scores['rmse']:.{digits}f}")
         rows.append([title, *cells, f"{target:g}"])
     head = ["RMSE", "`MRGPSSM()`, mean of 5 seeds", "range", "without static part", "in the 90 % band"]
@@ -111,7 +123,7 @@ def demo_table() -> str:
     """The default beside the paper's settings: error on a fresh recording, and how well true components are met."""
     rows = []
     for path in sorted((ROOT / "results" / "default").glob("demo-*.json")):
-        record = json.loads(path.read_text())
+        record = read(path)
         for name, title in (("default", "`MRGPSSM()`"), ("fixed", "`MRGPSSM((30, 1))`")):
             found = record["models"][name]
             (scores,) = found["scores"].values()
@@ -162,7 +174,7 @@ def noise_table(ours: dict) -> str:
 
 def parts_table() -> str:
     """The default with one part taken away at a time, same models, means over the splits."""
-    records = [json.loads((ROOT / "results" / "default" / f"engine-{n}.json").read_text()) for n in range(5)]
+    records = [read(ROOT / "results" / "default" / f"engine-{n}.json") for n in range(5)]
     names = [name for name in records[0]["parts"] if all(name in r["parts"] for r in records)]
     cells = {name: [[r["parts"][name][o] for r in records] for o in OUTPUTS] for name in names}
     rows = [[name, *(f"{_mean(scores):.3f}" for scores in cells[name])] for name in names]
@@ -171,7 +183,7 @@ def parts_table() -> str:
 
 def training_table() -> str:
     """Other ways to train, on the two splits that they were run on."""
-    kept = {name: json.loads((ROOT / "results" / "options" / f"engine-{name}.json").read_text()) for name in TRAINING}
+    kept = {name: read(ROOT / "results" / "options" / f"engine-{name}.json") for name in TRAINING}
     rows = []
     for kind, title in (("left_out_rmse", "left out"), ("ensemble", "test, ensemble of 3")):
         for name, about in TRAINING.items():
@@ -191,7 +203,7 @@ def cost_table() -> str:
     """Where the time of one output goes on a machine without a GPU."""
     rows = []
     for path in sorted((ROOT / "results" / "default").glob("cost-*.json")):
-        r = json.loads(path.read_text())
+        r = read(path)
         each = r["seconds"]["training"] / r["members"]
         about = f"{r['output']}, split {r['set'].split('-')[-1]}, {r['cores']} cores"
         rows.append(

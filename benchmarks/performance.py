@@ -10,6 +10,7 @@ from typing import Any
 from gpu import FLOAT32_RATE, operations
 
 from mrgpssm.experiments.bench import Size
+from mrgpssm.experiments.record import age_note
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
@@ -28,15 +29,22 @@ def text(name: str) -> str:
     return (ROOT / "benchmarks" / "text" / f"{name}.md").read_text()
 
 
+def age(records: list[dict[str, Any]]) -> list[str]:
+    """A line and a blank one where records are older than the code, else none."""
+    note = age_note(records)
+    return [note, ""] if note else []
+
+
 def fleet() -> str:
     """The engine fleets of `mrgpssm reproduce engine`: 4 outputs x 5 splits x 3 restarts, three components each."""
     count = operations(Size(members=60))
-    rows = []
+    rows, shown = [], []
     for path in sorted((ROOT / "results" / "reproduce" / "paper" / "engine").glob("m*.json")):
         record = json.loads(path.read_text())
         where, seconds = record["environment"]["device"], record["seconds"]["fit"]
         options = record["config"]["options"]
         if options["preset"] == "stable" and len(options["resolutions"]) == 3:
+            shown.append(record)
             share = 9000 * count / seconds / FLOAT32_RATE[where]
             rows.append(f"| {record['name']} | {where} | {seconds:.1f} | {100 * share:.0f} % |")
     lines = [
@@ -46,6 +54,7 @@ def fleet() -> str:
         "and final bounds included; the first fleet of a process also compiles.",
         f"{count / 1e9:.0f} GFLOP a step, {9000 * count / 1e12:.0f} TFLOP a fleet.",
         "",
+        *age(shown),
         "| fleet | device | seconds of training | share of the float32 rate |",
         "|---|---|---|---|",
         *rows,
@@ -58,9 +67,16 @@ def fleet() -> str:
 def render(name: str, record: dict[str, Any]) -> str:
     """One record as tables."""
     where = record["environment"]
-    lines = [f"## {name}", "", f"{where['device']}, {where['cpu_count']} cores, Python {where['python']}, JAX "
-             f"{where['versions']['jax']}, {where['date']}; native kernel: {record['native_kernel']}.",
-             "", "| step | path | ms | times ours | first call, s |", "|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        f"## {name}",
+        "",
+        f"{where['device']}, {where['cpu_count']} cores, Python {where['python']}, JAX {where['versions']['jax']}, "
+        f"{where['date']}; native kernel: {record['native_kernel']}.",
+        "",
+        *age([record]),
+        "| step | path | ms | times ours | first call, s |",
+        "|---|---|---|---|---|",
+    ]
     for step in record["steps"]:
         size = step["size"]
         label = (f"{step['label']}, {step['dtype']} (N={size['windows']}, T={size['steps']}, S={size['samples']}, "

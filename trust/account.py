@@ -6,7 +6,6 @@ measured and shown, and no record is written.
 """
 
 import argparse
-import hashlib
 import json
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mrgpssm import native
-from mrgpssm.experiments.record import write_record
+from mrgpssm.experiments.record import sources, write_record
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "trust" / "records"
@@ -48,32 +47,24 @@ def keep(measure: Callable[[Config], Outcome], full: Config, quick: Config | Non
     if not (asked.quick or asked.again) and has_record(path, config):
         print(f"{name}: there is a record; --again measures anew.")
         return
-    mark, began = source_mark(), time.perf_counter()
+    sources()  # as they are now, not as they may be after hours
+    began = time.perf_counter()
     outcome = measure(config)
     seconds = time.perf_counter() - began
     print(f"{name}: {outcome.figure}; {'met' if outcome.met else f'NOT MET: {outcome.reason}'} ({seconds:.0f} s)")
     if not asked.quick:
-        write_record(path, content(name, config, outcome, seconds, mark))
+        write_record(path, content(name, config, outcome, seconds))
 
 
-def content(name: str, config: Config, outcome: Outcome, seconds: float, mark: str) -> dict[str, Any]:
-    """What a record holds beside the environment."""
+def content(name: str, config: Config, outcome: Outcome, seconds: float) -> dict[str, Any]:
+    """What a record holds beside the environment and the marks of the sources."""
     told = {"command": f"python trust/{name}.py --again", "config": config, "seconds": round(seconds, 1)}
-    return told | asdict(outcome) | {"source": mark, "native_kernel": native.ready()}
+    return told | asdict(outcome) | {"native_kernel": native.ready()}
 
 
 def has_record(path: Path, config: Config) -> bool:
     """Whether there is a record of this very configuration."""
     return path.exists() and json.loads(path.read_text())["config"] == json.loads(json.dumps(config))
-
-
-def source_mark() -> str:
-    """The first letters of a SHA-256 over all sources of the package: which code a record speaks of."""
-    sha = hashlib.sha256()
-    files = (p for p in (ROOT / "src").rglob("*") if p.suffix in (".py", ".cc", ".cu", ".html", ".js", ".css"))
-    for path in sorted(files):
-        sha.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    return sha.hexdigest()[:12]
 
 
 def quietly(text: str) -> str:

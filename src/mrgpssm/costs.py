@@ -1,7 +1,7 @@
 """What the stages after training would cost: they are run on a few rows with untrained models, and timed.
 
-From these rows to all of them time grows with the rows that a stage looks at. The static part takes longer: the square
-of its inducing rows, or, where that is more, the third power of the rows that its kernels are learned from.
+From these rows to all of them time grows with the rows that a stage looks at, but for two: kernels of the static part
+take the third power of the rows they are learned from, and the static part the square of its inducing rows.
 """
 
 import itertools
@@ -72,6 +72,9 @@ def _growth(
 
     inducing = most(whole[0], model.options.static) / max(most(few[0], model.options.static), 1)
     fitting, walking = learned(*whole) / learned(*few), walked(*whole) / walked(*few)
-    kernels = most(whole[0], KERNEL_ROWS) / most(few[0], KERNEL_ROWS)
-    known = {"static part": max(fitting * inducing**2, kernels**3), "trees": fitting}
+    known = {
+        "kernels": (most(whole[0], KERNEL_ROWS) / most(few[0], KERNEL_ROWS)) ** 3,
+        "static part": fitting * inducing**2,
+        "trees": fitting,
+    }
     return lambda stage: known.get(stage, walking)

@@ -11,7 +11,6 @@ from mrgpssm.data import Sequence, fill
 from mrgpssm.modelfile import FittedModel
 from mrgpssm.noise.fit import Runs, fit_noise
 from mrgpssm.noise.law import StudentNoise
-from mrgpssm.options import Options
 from mrgpssm.output import Measurements
 from mrgpssm.predict import FreeRuns, Piece, Table, keep_runs, score_runs
 from mrgpssm.static.boost import fit_trees
@@ -25,10 +24,8 @@ _SAMPLES = 100
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
 _LEVELS = (np.arange(20) + 0.5) / 20  # whose quantiles choose a temperature
 _GROUPS = 4
-_STAGES = {"static": "static part", "trees": "trees"}
 
 AnyPart = StaticPart | TreesPart
-Learner = Callable[[np.ndarray, np.ndarray], AnyPart]  # from drive and outputs
 Parts = dict[str, AnyPart]
 Stage = Callable[[str, str], None]  # hears what is under way, and whose it is
 Tell = Callable[[Piece, Measurements, np.ndarray], Table]
@@ -122,19 +119,9 @@ def _with_parts(
     model: FittedModel, training: list[Sequence], judges: list[Judge], runs: list[FreeRuns], stage: Stage
 ) -> tuple[FittedModel, list[FreeRuns]]:
     """Everybody gets instantaneous parts from its own training data; the judges' errors say what shares they have."""
-    learners = _learners(model.options)
-
-    def parts_of(model: FittedModel, sequences: list[Sequence], whose: str) -> Parts:
-        table = _table(model, sequences)
-        found: Parts = {}
-        for name, learn in learners.items():
-            stage(_STAGES[name], whose)
-            found[name] = learn(*table)
-        return found
-
-    own = parts_of(model, training, "the model")
-    parts = [own if j.model is model else parts_of(j.model, j.trained_on, j.name) for j in judges]
-    weighed = dict(zip(learners, _shares(runs, parts), strict=True))
+    own = _learn_parts(model, training, "the model", stage)
+    parts = [own if j.model is model else _learn_parts(j.model, j.trained_on, j.name, stage) for j in judges]
+    weighed = dict(zip(own, _shares(runs, parts), strict=True))
 
     def share(parts: Parts) -> Parts:
         return {name: replace(part, shares=weighed[name]) for name, part in parts.items()}
@@ -144,13 +131,17 @@ def _with_parts(
     return replace(model, **share(own)), [replace(r, pieces=some) for r, some in zip(runs, pieces, strict=True)]
 
 
-def _learners(options: Options) -> dict[str, Learner]:
-    """What makes a part of drive and outputs, and of nothing else."""
-    found: dict[str, Learner] = {}
+def _learn_parts(model: FittedModel, sequences: list[Sequence], whose: str, stage: Stage) -> Parts:
+    """The instantaneous parts that the options ask for, from these sequences and from nothing else."""
+    options, (drive, outputs), found = model.options, _table(model, sequences), {}
     if options.static:
-        found["static"] = lambda u, y: fit_static(u, y, learn_kernels(u, y, options.seed), options.static, options.seed)
+        stage("kernels", whose)
+        kernels = learn_kernels(drive, outputs, options.seed)
+        stage("static part", whose)
+        found["static"] = fit_static(drive, outputs, kernels, options.static, options.seed)
     if options.trees:
-        found["trees"] = lambda u, y: fit_trees(u, y, options.trees, options.seed)
+        stage("trees", whose)
+        found["trees"] = fit_trees(drive, outputs, options.trees, options.seed)
     return found
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from mrgpssm.experiments.record import age_note
 from mrgpssm.experiments.reproduce.config import EXPERIMENTS
 from mrgpssm.report.reproduction import paper
 from mrgpssm.report.reproduction.claims import Claim, claims, look_in, look_in_paper, relative_errors, targets
@@ -60,7 +61,8 @@ def write_page(results: Results, path: Path, figures: Iterable[str]) -> None:
 
 def page(results: Results, figures: tuple[str, ...]) -> str:
     """The whole page."""
-    parts = [_HEAD.format(scale=results.scale) + (_SMOKE if results.scale == "smoke" else ""), _summary(results)]
+    head = _HEAD.format(scale=results.scale) + (_SMOKE if results.scale == "smoke" else "")
+    parts = [part for part in (head, age_note(results.records), _summary(results)) if part]
     parts.append(_DIFFERS.format(data=_data(results), rows=_rows(results), failed=FAILED))
     for what, write in _SECTIONS.items():
         drawn = [f"![{name}]({IMAGES}/{name}.png)" for name in _FIGURES[what] if name in figures]
