@@ -1,12 +1,13 @@
-"""All baselines on the five fixed engine splits and on the three classic sets; one record per set, split and method.
+"""All baselines on the engine's five fixed splits, the classic sets and three sets of nonlinearbenchmark.org.
 
-    python benchmarks/baselines.py DATA_ROOT [--sets engine classic] [--methods trees gru arx static]
+    python benchmarks/baselines.py DATA_ROOT [--sets classic nonlinear engine] [--methods trees gru arx ...]
                                    [--splits 0 1 2 3 4] [--out results/baselines]
 
-Every method is tuned and trained on the training files alone and then runs freely: over each engine test file from its
-first row, over the second half of a classic set after a warm-up on the first half. No test output is seen. Records that
-are there already are skipped. The GRU of all engine splits and outputs is one fleet: one program on one device, and
-`fit_seconds` is the whole fleet's.
+One record per set, split and method. Every method is tuned and trained on the training files alone and then runs
+freely: over each engine test file from its first row, over the second half of a classic set after a warm-up on the
+first half, over a test record of a nonlinear set after a warm-up on its first n rows, which are not scored. No other
+test output is seen. Records that are there already are skipped. The GRU of all engine splits and outputs is one fleet:
+one program on one device, and `fit_seconds` is the whole fleet's.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.io import loadmat
 
 from mrgpssm import Sequence
 from mrgpssm.baselines import GRU, METHODS, AbstractBaseline
@@ -26,17 +28,23 @@ from mrgpssm.data.datasets import load_dataset
 from mrgpssm.data.engine import PAPER_OUTPUTS, fixed_splits, load_engine
 from mrgpssm.experiments.record import write_record
 
+SETS = ("classic", "nonlinear", "engine")
 CLASSIC = ("ballbeam", "dryer", "gas_furnace")
+Stretch = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Case:
-    """What one record is about; `warmup` is the stretch just before the only test sequence."""
+    """What one record is about; `warmup` is the stretch just before the only test sequence.
+
+    Where test sequences have a warm-up each, `warmups` holds these, and every sequence is scored by itself.
+    """
 
     name: str
     train: list[Sequence]
     test: list[Sequence]
-    warmup: tuple[np.ndarray, np.ndarray] | None
+    warmup: Stretch | None
+    warmups: tuple[Stretch, ...] = ()
 
 
 def engine_case(root: Path, number: int) -> Case:
@@ -51,6 +59,49 @@ def classic_case(root: Path, name: str) -> Case:
     halves = load_dataset(name, root)
     first = halves["train"][0]
     return Case(name, halves["train"], halves["test"], (first.inputs, first.outputs))
+
+
+def tanks(root: Path) -> Case:
+    """Cascaded tanks: two recordings of 1,024 rows, in volts; 50 rows warm up."""
+    table = pd.read_csv(root / "nonlinear" / "cascaded_tanks.csv")
+    train, test = ((table[[f"u{part}"]].to_numpy(), table[[f"y{part}"]].to_numpy()) for part in ("Est", "Val"))
+    return _nonlinear("cascaded_tanks", [train], {"test": test}, 4.0, 50)
+
+
+def drives(root: Path) -> Case:
+    """Coupled drives, uniform input: the first 400 of 500 rows of two recordings train, in ticks/s; 10 rows warm up."""
+    table = pd.read_csv(root / "nonlinear" / "coupled_drives_uniform.csv")
+    both = [(table[[f"u1{k}"]].to_numpy(), table[[f"z1{k}"]].to_numpy()) for k in (1, 2)]
+    tests = {f"z1{k}": (u[400:], y[400:]) for k, (u, y) in enumerate(both, 1)}
+    return _nonlinear("coupled_drives", [(u[:400], y[:400]) for u, y in both], tests, 0.02, 10)
+
+
+def silverbox(root: Path) -> Case:
+    """Silverbox, in mV: the first 75 % of the multisines train; the rest, the arrow, and its first 32,000 rows test."""
+    signals = loadmat(root / "nonlinear" / "silverbox_SNLS80mV.mat")
+    u, y = signals["V1"].T.astype(float), 1000 * signals["V2"].T.astype(float)
+    cut = 40650 + (127400 - 40650) * 3 // 4
+    ranges = {"multisine": (cut, 127400), "arrow": (100, 40575), "arrow, no extrapolation": (100, 32100)}
+    tests = {name: (u[a:b], y[a:b]) for name, (a, b) in ranges.items()}
+    return _nonlinear("silverbox", [(u[40650:cut], y[40650:cut])], tests, 1 / 610.35, 50)
+
+
+NONLINEAR = {"cascaded_tanks": tanks, "coupled_drives": drives, "silverbox": silverbox}
+
+
+def _nonlinear(name: str, train: list[Stretch], tests: dict[str, Stretch], dt: float, n: int) -> Case:
+    """The first n rows of every test recording warm up, the others are scored."""
+    learned = [Sequence(u, y, dt, name=f"{name}, {k}") for k, (u, y) in enumerate(train, 1)]
+    scored = [Sequence(u[n:], y[n:], dt, name=test) for test, (u, y) in tests.items()]
+    return Case(name, learned, scored, None, tuple((u[:n], y[:n]) for u, y in tests.values()))
+
+
+def score(case: Case, model: AbstractBaseline) -> pd.DataFrame:
+    """One row per output, or one per test sequence where these have a warm-up each."""
+    if not case.warmups:
+        return model.score(case.test, case.warmup)
+    tables = [model.score(s, warmup) for s, warmup in zip(case.test, case.warmups, strict=True)]
+    return pd.concat(tables).set_axis([s.name for s in case.test])
 
 
 def digest(sequences: list[Sequence]) -> str:
@@ -78,7 +129,7 @@ def plain(table: pd.DataFrame) -> dict:
 
 def judge(case: Case, method: str, model: AbstractBaseline, seconds: float, path: Path, **more) -> None:
     """Score a fitted model on the test half and write its record."""
-    scores = model.score(case.test, case.warmup)
+    scores = score(case, model)
     content = {
         "experiment": "baselines",
         "set": case.name,
@@ -100,7 +151,7 @@ def members(case: Case, model: AbstractBaseline) -> dict:
     """For an ensemble, the scores of its members on their own."""
     if not isinstance(model, GRU):
         return {}
-    alone = [m.score(case.test, case.warmup)["rmse"].round(5).to_dict() for m in model.members()]
+    alone = [score(case, m)["rmse"].round(5).to_dict() for m in model.members()]
     return {"member_rmse": alone}
 
 
@@ -128,7 +179,7 @@ def engine_fleet(root: Path, splits: list[int], folder: Path) -> None:
 
 
 def summary(folder: Path) -> None:
-    """Means over the engine's splits, and the classic sets, in the data's units, from the records alone."""
+    """Means over the engine's splits, and all other sets, in the data's units, from the records alone."""
     rows = []
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
@@ -144,7 +195,7 @@ def main() -> None:
     """Run what is asked for and has no record yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path)
-    parser.add_argument("--sets", nargs="*", default=["classic", "engine"], choices=["classic", "engine"])
+    parser.add_argument("--sets", nargs="*", default=SETS, choices=SETS)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--splits", nargs="*", type=int, default=list(range(5)), choices=range(5))
     parser.add_argument("--out", type=Path, default=Path("results/baselines"))
@@ -153,6 +204,9 @@ def main() -> None:
     for name in CLASSIC if "classic" in arguments.sets else ():
         for method in arguments.methods:
             single(classic_case(arguments.root, name), method, arguments.out)
+    for load in NONLINEAR.values() if "nonlinear" in arguments.sets else ():
+        for method in arguments.methods:
+            single(load(arguments.root), method, arguments.out)
     for number in arguments.splits if "engine" in arguments.sets else ():
         for method in arguments.methods:
             if method != "gru":

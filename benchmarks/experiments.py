@@ -25,8 +25,21 @@ TITLES = {
     "filters-delays-3-8": "R=[30,5,1], filters, inputs delayed by 3 and 8",
     "filters-latent-4": "R=[30,5,1], filters, 4 latent dimensions",
 }
-BASELINES = {"trees": "boosted trees", "gru": "GRU", "arx": "linear ARX", "static": "static polynomial"}
+BASELINES = {
+    "trees": "boosted trees",
+    "gru": "GRU",
+    "oe": "output-error model",
+    "subspace": "subspace state-space model",
+    "arx": "linear ARX",
+    "static": "static polynomial",
+}
+LINEAR = ("oe", "subspace", "arx")
 CLASSIC = {"ballbeam": ("ball and beam", 0.055), "dryer": ("dryer", 0.1), "gas_furnace": ("gas furnace", 1.12)}
+NONLINEAR = {
+    "cascaded_tanks": ("cascaded tanks", "V"),
+    "coupled_drives": ("coupled drives", "ticks/s"),
+    "silverbox": ("Silverbox", "mV"),
+}
 SEEDS = 5
 READ: dict[Path, dict[str, Any]] = {}
 TRAINING = {
@@ -47,6 +60,10 @@ def main() -> None:
         text("experiments.md"),
         "## `MRGPSSM()` on the engine\n" + default_table() + "\n\n" + bands_table(),
         "## `MRGPSSM()` on classic sets\n" + classic_table(),
+        "## Linear models on sets of nonlinearbenchmark.org\n"
+        + text("experiments-linear.md")
+        + "\n\n"
+        + linear_table(),
         "## `MRGPSSM()` on the demo's systems\n" + demo_table(),
         text("experiments-default.md"),
         "## Part by part: what was left out of training decides\n" + chosen_table(records),
@@ -110,13 +127,26 @@ def classic_table() -> str:
         digits = 4 if np.mean(errors) < 0.5 else 3
         cells = [f"{np.mean(errors):.{digits}f}", f"{min(errors):.{digits}f} to {max(errors):.{digits}f}"]
         cells += [f"{np.mean([p['no static part']['rmse'] for p in found]):.{digits}f}", f"{100 * inside:.0f} %"]
-        for method in ("trees", "gru", "arx"):
+        for method in ("trees", "gru", *LINEAR):
             path = ROOT / "results" / "baselines" / f"{name}-{method}.json"
             (scores,) = read(path)["scores"].values()
             cells.append(f"{scores['rmse']:.{digits}f}")
         rows.append([title, *cells, f"{target:g}"])
     head = ["RMSE", "`MRGPSSM()`, mean of 5 seeds", "range", "without static part", "in the 90 % band"]
-    return table([*head, "boosted trees", "GRU", "ARX", "asked for"], rows)
+    return table([*head, "boosted trees", "GRU", "output error", "subspace", "ARX", "asked for"], rows)
+
+
+def linear_table() -> str:
+    """RMSE of the linear baselines on every test recording, and the share in their 90 % bands."""
+    rows = []
+    for name, (title, unit) in NONLINEAR.items():
+        paths = (ROOT / "results" / "baselines" / f"{name}-{method}.json" for method in LINEAR)
+        found = [json.loads(path.read_text())["scores"] for path in paths]
+        for test in found[0]:
+            about = title if len(found[0]) == 1 else f"{title}, {test}"
+            cells = (f"{s[test]['rmse']:.3g} ({100 * s[test]['coverage_90']:.0f} %)" for s in found)
+            rows.append([f"{about}, {unit}", *cells])
+    return table(["RMSE (share in the 90 % band)", *(BASELINES[m] for m in LINEAR)], rows)
 
 
 def demo_table() -> str:

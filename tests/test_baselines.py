@@ -12,10 +12,10 @@ from scipy import stats
 from scipy.signal import lfilter
 
 from mrgpssm import ConfigError, DataError, Sequence, metrics
-from mrgpssm.baselines import ARX, GRU, METHODS, BoostedTrees, StaticRegression
+from mrgpssm.baselines import ARX, GRU, METHODS, BoostedTrees, OutputError, StaticRegression, Subspace
 from mrgpssm.baselines.bands import Bands, Calibration, calibrate, normal_quantiles, normal_tail
 from mrgpssm.baselines.compare import compare, methods_named
-from mrgpssm.baselines.folds import Piece, folds, leave_one_out, merge
+from mrgpssm.baselines.folds import Fold, Piece, folds, judge, leave_one_out, merge
 from mrgpssm.baselines.gru import fit_together
 from mrgpssm.baselines.lags import consecutive, exponential_averages, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import fit_ridge
@@ -28,6 +28,8 @@ QUICK = {
     "trees": lambda: BoostedTrees(iterations=10, quantile_iterations=3, rows=200),
     "gru": lambda: GRU(width=8, steps=4, batch=2, window=10, burn=4, restarts=2),
     "arx": lambda: ARX(orders=(0, 1, 2)),
+    "subspace": lambda: Subspace(orders=(1, 2), horizons=(4,), strides=(1,)),
+    "oe": lambda: OutputError(orders=(1, 2), horizons=(4,), strides=(1,)),
     "static": lambda: StaticRegression(degrees=(1, 2)),
 }
 COLUMNS = ["rmse", "nrmse", "fit_percent", "nll", "nll_gaussian", "crps", "coverage_50", "coverage_90", "coverage_95"]
@@ -163,6 +165,25 @@ def test_every_row_is_left_out_once_and_never_learned_from_meanwhile():
     assert merge([Piece(0, 5, 9), Piece(0, 0, 5), Piece(1, 0, 3)]) == [Piece(0, 0, 9), Piece(1, 0, 3)]
 
 
+def test_blocks_are_judged_after_their_own_warmup_and_recordings_from_their_first_row():
+    blocks = [p for fold in folds([1000], 3) for p in fold.test]
+    assert [(p.start, p.warmup) for p in blocks] == [(200 * k, 25) for k in range(5)]
+    assert (blocks[1].warm, blocks[1].judged) == (slice(200, 225), slice(225, 400))
+    assert all(p.warmup == 0 for fold in folds([50, 60, 70], 3) for p in fold.test)
+
+
+def test_candidates_are_compared_by_a_likelihood_in_which_every_piece_has_its_own_variance():
+    """The first candidate is better on the short quiet piece, the second on the long loud one, by the same factor."""
+    split = [Fold((), (Piece(0, 0, 10),)), Fold((), (Piece(0, 10, 40, 5),))]
+    measured = np.zeros((35, 1))
+    measured[3] = np.nan
+    held = np.concatenate([np.full((10, 1), 0.1), np.full((25, 1), 3.0)])
+    other = np.concatenate([np.full((10, 1), 0.2), np.full((25, 1), 1.5)])
+    expected = [(9 * np.log(a**2) + 25 * np.log(b**2)) / 34 for a, b in ((0.1, 3.0), (0.2, 1.5))]
+    np.testing.assert_allclose([judge(h, measured, split).item() for h in (held, other)], expected, atol=1e-6)
+    assert judge(np.inf * held, measured, split).item() == np.inf
+
+
 def test_the_ridge_solves_its_normal_equations():
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((80, 3)) * [1, 10, 0.1] + 4, rng.standard_normal(80)
@@ -174,55 +195,6 @@ def test_the_ridge_solves_its_normal_equations():
 
 
 # Methods
-
-
-def linear_system(seed: int, noise: float, rows: int = 600) -> Sequence:
-    rng = np.random.default_rng(seed)
-    u = rng.standard_normal((rows, 1)).cumsum(0) * 0.1 + rng.standard_normal((rows, 1))
-    clean = 3 + response([0.0, 0.5, 0.2], [1, -1.5, 0.7], u)
-    return Sequence(u, clean + noise * rng.standard_normal(u.shape))
-
-
-def test_arx_recovers_a_linear_system():
-    train, test = [linear_system(k, 0.0) for k in range(3)], linear_system(9, 0.0)
-    model = ARX(orders=(1, 2), ridges=(1e-12,)).fit(train, progress=False)
-    equation = model.equations_[0]
-    assert equation.settings.order == 2
-    np.testing.assert_allclose(equation.a, [1.5, -0.7], atol=1e-4)
-    scale = model.scaling_.output_sd[0] / model.scaling_.input_sd[0]
-    np.testing.assert_allclose(equation.b[:3] * scale, [0.0, 0.5, 0.2], atol=1e-3)
-    np.testing.assert_allclose(equation.b[3:] * scale, 0.0, atol=1e-3)
-    run = model.simulate(test.inputs[50:], warmup=(test.inputs[:50], test.outputs[:50]))
-    np.testing.assert_allclose(run.mean, test.outputs[50:], atol=1e-2)
-
-
-def test_refining_removes_the_bias_that_output_noise_gives_least_squares():
-    train = [linear_system(k, 0.6) for k in range(3)]
-    options = {"orders": (2,), "ridges": (1e-9,)}
-    plain = ARX(refinements=(0,), **options).fit(train, progress=False)
-    both = ARX(refinements=(0, 6), **options).fit(train, progress=False)
-    assert both.equations_[0].settings.refinements == 6
-    errors = [np.abs(m.equations_[0].a - [1.5, -0.7]).max() for m in (plain, both)]
-    assert errors[1] < 0.05
-    clean = linear_system(9, 0.0)
-    assert both.score(clean)["rmse"].item() < plain.score(clean)["rmse"].item()
-
-
-def test_an_unstable_equation_is_never_chosen():
-    """A growing exponential is fitted best by an unstable pole."""
-    rng = np.random.default_rng(4)
-    u = rng.standard_normal((120, 1))
-    y = response([1.0], [1, -1.05], u)
-    model = ARX(orders=(1, 2)).fit(Sequence(u, y), progress=False)
-    assert model.equations_[0].largest_pole() < 1
-    assert np.isfinite(model.simulate(rng.standard_normal((5000, 1))).mean).all()
-
-
-def test_honest_variance_of_arx():
-    train, test = [linear_system(k, 0.5) for k in range(4)], [linear_system(k, 0.5) for k in (8, 9)]
-    scores = ARX(orders=(0, 2)).fit(train, progress=False).score(test)
-    assert 0.85 < scores["coverage_90"].item() < 0.95
-    assert scores["rmse"].item() == pytest.approx(0.5, rel=0.1)
 
 
 def test_static_regression_recovers_a_polynomial():
@@ -292,7 +264,9 @@ def test_simulations_see_no_measured_output_of_the_test(name):
     json.dumps(model.chosen() | model.get_params())
 
 
-@pytest.mark.parametrize("name", ["trees", "arx", "static", pytest.param("gru", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["trees", "arx", "subspace", "oe", "static", pytest.param("gru", marks=pytest.mark.slow)]
+)
 def test_one_short_sequence_with_gaps_in_its_outputs_is_enough(name):
     s = recording(0)
     outputs = s.outputs.copy()

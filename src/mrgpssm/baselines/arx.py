@@ -9,13 +9,12 @@ from scipy.signal import lfilter, lfiltic
 
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds
+from mrgpssm.baselines.folds import Fold, Piece, folds, judge, whole
 from mrgpssm.baselines.lags import Spans, consecutive, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Normal, total
 from mrgpssm.baselines.scoring import Predictive
+from mrgpssm.baselines.statespace import LARGEST_POLE
 from mrgpssm.errors import FitError
-
-_LARGEST_POLE = 0.9999
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,20 @@ class Equation:
         denominator = np.concatenate([[1.0], -self.a])
         return lfilter([1.0], denominator, driven, zi=lfiltic([1.0], denominator, newest_first))[0]
 
+    def continue_from(self, past: np.ndarray, outputs: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """(T,) free run over the inputs after a warm-up, whose missing outputs the equation's own run stands in for."""
+        forced = span_means(np.concatenate([past, inputs]), self.settings.spans)
+        recent = outputs[-max(len(self.a), 1) :]
+        if np.isnan(recent).any():
+            recent = np.where(np.isnan(recent), self.run(forced[: len(past)], recent[:0])[-len(recent) :], recent)
+        return self.run(forced[len(past) :], recent)
+
 
 class ARX(AbstractBaseline):
     """Each output as a linear difference equation of the inputs, simulated freely.
 
     Orders (0 is a finite impulse response), kind of input lags, ridge, and whether the fit is refined are chosen by the
-    free-run error on left-out training data; equations with a pole of modulus 0.9999 or more are not considered.
+    free-run error on left-out training data (`judge`); equations with a pole of modulus 0.9999 or more are left out.
     Refined fits are Steiglitz-McBride: regress again with all signals filtered by 1 / A(q) of the last fit, which turns
     the one-step error into the error of the free run. Bands are the quantiles of left-out free-run residuals.
     """
@@ -87,26 +94,21 @@ class ARX(AbstractBaseline):
             report(f"order {order}, {len(spans)} input lags")
             forced, alike = [span_means(r.inputs, spans) for r in recordings], list(group)
             for column in range(outputs):
-                targets, memo = [r.outputs[:, column] for r in recordings], {}
-                found = [_try(forced, targets, split, settings, memo) for settings in alike]
+                alone, memo = [Recording(r.inputs, r.outputs[:, [column]]) for r in recordings], {}
+                found = [_try(forced, alone, split, settings, memo) for settings in alike]
                 tried[column] += [t for t in found if t is not None]
         self.equations_, held = [], []
         for column, found in enumerate(tried):
             best, equation = _best(recordings, column, found)
             self.equations_.append(equation)
             held.append(best.held)
-        measured = np.concatenate([recordings[p.index].outputs[p.rows] for fold in split for p in fold.test])
+        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
         past = Recording(inputs[:0], np.empty((0, len(self.equations_)))) if warmup is None else warmup
-        whole = np.concatenate([past.inputs, inputs])
-        columns = []
-        for column, equation in enumerate(self.equations_):
-            forced = span_means(whole, equation.settings.spans)
-            before = _filled(equation, forced[: len(past)], past.outputs[:, column])
-            columns.append(equation.run(forced[len(past) :], before))
-        mean = np.column_stack(columns)
+        pairs = zip(self.equations_, past.outputs.T, strict=True)
+        mean = np.column_stack([equation.continue_from(past.inputs, column, inputs) for equation, column in pairs])
         return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
 
     def chosen(self) -> dict[str, Any]:
@@ -129,7 +131,7 @@ class ARX(AbstractBaseline):
 
 @dataclass(frozen=True)
 class _Tried:
-    """Held-out free-run error of one candidate, and its held-out free runs."""
+    """Held-out free-run error of one candidate (see `judge`), and its held-out free runs."""
 
     error: float
     settings: ARXSettings
@@ -145,24 +147,42 @@ def fit_equation(
 ) -> Equation | None:
     """Least squares on the pieces, then refinements; None where no stable equation was found.
 
+    Refinements need not converge: of all rounds the one with the least free-run error on the pieces is kept.
+
     `memo` keeps the sums of every piece for other ridges, folds and refinements of the same order and lags.
     """
-    n, found = settings.order, None
+    n, found, lowest = settings.order, None, np.inf
     a = np.zeros(n)
     for p in pieces:
         if p not in memo:
             memo[p] = _sums(forced[p.index][p.rows], targets[p.index][p.rows], a, n)
     sums = [memo[p] for p in pieces]
     for _ in range(settings.refinements + 1):
-        if found is not None:
+        if np.any(a):
             sums = [_sums(forced[p.index][p.rows], targets[p.index][p.rows], a, n) for p in pieces]
         linear = total(sums).solve(settings.ridge)
         gain = 1 / (1 - a.sum())  # an offset c passes the filter as c / A(1)
         equation = Equation(settings, linear.weights[:n], linear.weights[n:], linear.offset / gain)
-        if not equation.largest_pole() < _LARGEST_POLE:
+        if not equation.largest_pole() < LARGEST_POLE:
             break
-        found, a = equation, equation.a
+        a, error = equation.a, _free_error(equation, forced, targets, pieces) if settings.refinements else 0.0
+        if error < lowest:
+            found, lowest = equation, error
     return found
+
+
+def _free_error(
+    equation: Equation, forced: list[np.ndarray], targets: list[np.ndarray], pieces: tuple[Piece, ...]
+) -> float:
+    """Sum of squared errors of the free runs over the pieces, each from its first outputs."""
+    total, n = 0.0, equation.settings.order
+    for p in pieces:
+        target = targets[p.index][p.rows]
+        if len(target) <= n:
+            continue
+        before = target[:n] if np.isfinite(target[:n]).all() else target[:0]
+        total += float(np.nansum((equation.run(forced[p.index][p.rows][n:], before) - target[n:]) ** 2))
+    return total
 
 
 def _sums(forced: np.ndarray, target: np.ndarray, a: np.ndarray, order: int) -> Normal:
@@ -190,40 +210,30 @@ def _filtered(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _try(
-    forced: list[np.ndarray], targets: list[np.ndarray], split: list[Fold], settings: ARXSettings, memo: dict
+    forced: list[np.ndarray], recordings: list[Recording], split: list[Fold], settings: ARXSettings, memo: dict
 ) -> _Tried | None:
-    """Free runs over every left-out piece, from the outputs just before it where the sequence was cut."""
-    held, measured = [], []
+    """Free runs over every left-out piece, from its own warm-up."""
+    held, measured, targets = [], [], [r.outputs[:, 0] for r in recordings]
     for fold in split:
         equation = fit_equation(forced, targets, fold.train, settings, memo)
         if equation is None:
             return None
         for p in fold.test:
-            before = _filled(equation, forced[p.index][: p.start], targets[p.index][: p.start])
-            held.append(equation.run(forced[p.index][p.rows], before))
-            measured.append(targets[p.index][p.rows])
+            inputs, target = recordings[p.index].inputs, targets[p.index]
+            held.append(equation.continue_from(inputs[p.warm], target[p.warm], inputs[p.judged]))
+            measured.append(target[p.judged])
     runs = np.concatenate(held)
-    error = float(np.nanmean((runs - np.concatenate(measured)) ** 2))
+    error = judge(runs[:, None], np.concatenate(measured)[:, None], split).item()
     return _Tried(error, settings, runs) if np.isfinite(error) else None
-
-
-def _filled(equation: Equation, forced: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """The last outputs before a free run; where some are missing, the equation's own run stands in."""
-    if not len(outputs):
-        return outputs
-    recent = outputs[-max(len(equation.a), 1) :]
-    if np.isnan(recent).any():
-        recent = np.where(np.isnan(recent), equation.run(forced, outputs[:0])[-len(recent) :], recent)
-    return recent
 
 
 def _best(recordings: list[Recording], column: int, tried: list[_Tried]) -> tuple[_Tried, Equation]:
     """The candidate with the lowest error that is stable on all data too, and its equation."""
-    whole = tuple(Piece(i, 0, len(r)) for i, r in enumerate(recordings))
+    everything = whole([len(r) for r in recordings])
     targets = [r.outputs[:, column] for r in recordings]
     for candidate in sorted(tried, key=lambda t: t.error):
         forced = [span_means(r.inputs, candidate.settings.spans) for r in recordings]
-        equation = fit_equation(forced, targets, whole, candidate.settings, {})
+        equation = fit_equation(forced, targets, everything, candidate.settings, {})
         if equation is not None:
             return candidate, equation
     raise FitError(f"ARX: no stable equation for output {column + 1}; its inputs or outputs may be degenerate.")

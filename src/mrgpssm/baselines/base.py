@@ -31,6 +31,10 @@ class Recording:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def rows(self, rows: slice) -> "Recording":
+        """Some of its rows."""
+        return Recording(self.inputs[rows], self.outputs[rows])
+
 
 class AbstractBaseline(abc.ABC):
     """A simulator learned from recordings: `fit`, `simulate` and `score` as `MRGPSSM` has them.

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 _BLOCKS = 5
+_WARMUP = 50
+_SMALLEST = 1e-12
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows start ... stop - 1 of training sequence `index`."""
+    """Rows start ... stop - 1 of training sequence `index`; when it is judged its first `warmup` rows set the state."""
 
     index: int
     start: int
     stop: int
+    warmup: int = 0
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -25,23 +28,43 @@ class Piece:
         """The rows, for indexing."""
         return slice(self.start, self.stop)
 
+    @property
+    def warm(self) -> slice:
+        """The rows that set the state."""
+        return slice(self.start, self.start + self.warmup)
+
+    @property
+    def judged(self) -> slice:
+        """The rows that are run freely."""
+        return slice(self.start + self.warmup, self.stop)
+
 
 @dataclass(frozen=True)
 class Fold:
-    """Pieces to learn from and pieces to be judged on; what lies before a judged piece may warm up the state."""
+    """Pieces to learn from and pieces to be judged on."""
 
     train: tuple[Piece, ...]
     test: tuple[Piece, ...]
 
 
 def cut(lengths: list[int]) -> list[Piece]:
-    """Every sequence as one piece, or in equal blocks where there are fewer than three sequences."""
+    """Every sequence as one piece, or in equal blocks where there are fewer than three sequences.
+
+    A sequence left out as a whole is run from its first row. A block starts anywhere: an eighth of it, at most 50 rows,
+    is its warm-up, and nothing before it is known.
+    """
     blocks = 1 if len(lengths) >= 3 else -(-_BLOCKS // len(lengths))
     pieces = []
     for index, length in enumerate(lengths):
         edges = np.linspace(0, length, min(blocks, max(length // 2, 1)) + 1).astype(int)
-        pieces += [Piece(index, int(a), int(b)) for a, b in itertools.pairwise(edges)]
+        for a, b in itertools.pairwise(edges.tolist()):
+            pieces.append(Piece(index, a, b, 0 if blocks == 1 else min(_WARMUP, (b - a) // 8)))
     return pieces
+
+
+def whole(lengths: list[int]) -> tuple[Piece, ...]:
+    """Every sequence as one piece."""
+    return tuple(Piece(i, 0, length) for i, length in enumerate(lengths))
 
 
 def folds(lengths: list[int], count: int) -> list[Fold]:
@@ -55,6 +78,23 @@ def folds(lengths: list[int], count: int) -> list[Fold]:
         )
         for k in range(count)
     ]
+
+
+def judge(held: np.ndarray, measured: np.ndarray, split: list[Fold]) -> np.ndarray:
+    """(D_y,) what candidates are compared by: the mean over rows of log(mean squared error of the row's piece).
+
+    That is a Gaussian likelihood in which every piece has a variance of its own: the one stretch that no candidate
+    predicts does not decide alone. Errors below 1e-6 deviations, and differences below 1e-6, count as none. `held` and
+    `measured` (N, D_y) are the judged rows, piece after piece; the result is infinite where a run is.
+    """
+    lengths = [p.stop - p.start - p.warmup for fold in split for p in fold.test]
+    total, count, edge = np.zeros(measured.shape[1]), np.zeros(measured.shape[1]), 0
+    for length in lengths:
+        errors = (held[edge : edge + length] - measured[edge : edge + length]) ** 2
+        seen, edge = np.isfinite(measured[edge : edge + length]).sum(axis=0), edge + length
+        mean = np.where(np.isnan(errors), 0.0, errors).sum(axis=0) / np.maximum(seen, 1)
+        total, count = total + seen * np.log(mean + _SMALLEST), count + seen
+    return np.where(np.isfinite(total), np.round(total / np.maximum(count, 1), 6), np.inf)
 
 
 def leave_one_out(lengths: list[int], count: int) -> list[Fold]:

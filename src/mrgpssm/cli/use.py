@@ -65,7 +65,7 @@ def evaluate(
     gaps: _Gaps = "split",
     out: Annotated[Path | None, typer.Option(help="Also write the scores to this JSON file.")] = None,
     against: Annotated[
-        str | None, typer.Option(help="baselines, or some of trees,gru,arx,static: fit and score them too.")
+        str | None, typer.Option(help="baselines, or some of trees,gru,arx,subspace,oe,static: fit and score them too.")
     ] = None,
     train: Annotated[
         list[str] | None, typer.Option(help="File, folder or pattern the baselines learn from; may be repeated.")

@@ -1,0 +1,150 @@
+"""Linear difference equations whose free run, not whose next row, is fitted: output-error models."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mrgpssm.baselines.arx import ARXSettings, fit_equation
+from mrgpssm.baselines.bands import calibrate, normal_quantiles
+from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
+from mrgpssm.baselines.folds import Fold, Piece, folds, judge, whole
+from mrgpssm.baselines.free_error import Solution, Stretch, minimise
+from mrgpssm.baselines.lags import span_means
+from mrgpssm.baselines.scoring import Predictive
+from mrgpssm.baselines.statespace import StateSpace
+from mrgpssm.baselines.subspace import cut_out, observe, run_left_out, usable_views
+from mrgpssm.errors import FitError
+
+_NEW_POLE = 0.5
+
+
+@dataclass(frozen=True)
+class OutputErrorSettings:
+    """Number of poles; inputs reach back as many rows."""
+
+    order: int
+
+
+class OutputError(AbstractBaseline):
+    """Each output as F(q) (y - c) = B(q) u, with the F, B, c and initial states that minimise the free run's error.
+
+    (L. Ljung, System Identification, 2nd ed., section 4.2 and chapter 10.) The error has local minima: every order
+    starts from the poles of subspace models, of ARX models, plain and refined, and of the order below with one more
+    pole; the best few starts are followed to their minimum and the lowest is kept. At most `rows` evenly spaced rows
+    are fitted, on free runs over all of them. The order is chosen by the free-run error on left-out training data.
+    Bands are the quantiles of left-out free-run residuals.
+    """
+
+    title = "output error"
+
+    def __init__(
+        self,
+        orders: tuple[int, ...] = (1, 2, 3, 4, 6),
+        horizons: tuple[int, ...] = (8, 20),
+        strides: tuple[int, ...] = (1, 8),
+        starts: int = 2,
+        evaluations: int = 20,
+        rows: int = 10_000,
+        fold_count: int = 3,
+    ):
+        self.orders = orders
+        self.horizons = horizons
+        self.strides = strides
+        self.starts = starts
+        self.evaluations = evaluations
+        self.rows = rows
+        self.fold_count = fold_count
+
+    def learn(self, recordings: list[Recording], report: Report) -> None:
+        with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would wait for each other
+            self._learn(recordings, report)
+
+    def _learn(self, recordings: list[Recording], report: Report) -> None:
+        lengths = [len(r) for r in recordings]
+        split = folds(lengths, self.fold_count)
+        self.models_, self.settings_, held = [], [], []
+        for column, name in enumerate(self.output_names_):
+            alone = [Recording(r.inputs, r.outputs[:, [column]]) for r in recordings]
+            measured = np.concatenate([alone[p.index].outputs[p.judged] for fold in split for p in fold.test])
+            memo: dict = {}
+            runs: dict[OutputErrorSettings, list[np.ndarray]] = {}
+            for number, fold in enumerate(split):
+                report(f"{name}, fold {number + 1} of {len(split)}")
+                for settings, model in self._fit(alone, fold.train, memo).items():
+                    left_out = [run_left_out(model, alone[p.index], p) for p in fold.test]
+                    runs[settings] = runs.get(settings, []) + left_out
+            report(f"{name}, all data")
+            models = self._fit(alone, whole(lengths), memo)
+            best, run = _choose(runs, models, measured, split)
+            self.models_.append(models[best])
+            self.settings_.append(best)
+            held.append(run)
+        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
+
+    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
+        columns = []
+        for column, model in enumerate(self.models_):
+            past = None if warmup is None else Recording(warmup.inputs, warmup.outputs[:, [column]])
+            columns.append(model.run(inputs, past))
+        mean = np.hstack(columns)
+        return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
+
+    def chosen(self) -> dict[str, Any]:
+        triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
+        return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
+
+    def _fit(
+        self, recordings: list[Recording], pieces: tuple[Piece, ...], memo: dict
+    ) -> dict[OutputErrorSettings, StateSpace]:
+        """For every order the model of the lowest minimum that its starts lead to."""
+        cut = cut_out(recordings, pieces)
+        step = max(1, sum(map(len, cut)) // self.rows)
+        stretches = [Stretch(r.inputs, r.outputs[:, 0], step) for r in cut]
+        views = usable_views(recordings, self.horizons, self.strides)
+        seen = [observe(recordings, pieces, view, memo) for view in views]
+        found: dict[OutputErrorSettings, StateSpace] = {}
+        below: Solution | None = None
+        for order in sorted(self.orders):
+            modes = [m for m in (o.modes(order) for o in seen) if m is not None]
+            starts = [np.poly(m.poles).real[1:] for m in modes] + self._equations(recordings, pieces, order, memo)
+            if below is not None:
+                grown = np.append(below.poles(), np.full(order - len(below.denominator), _NEW_POLE))
+                starts.append(np.poly(grown).real[1:])
+            first = _solve_all(stretches, starts, 1)[: self.starts]
+            ends = _solve_all(stretches, [s.denominator for s in first], self.evaluations)
+            if ends:
+                below, found[OutputErrorSettings(order)] = ends[0], ends[0].model().settle(cut)
+        return found
+
+    def _equations(self, recordings: list[Recording], pieces: tuple[Piece, ...], order: int, memo: dict) -> list:
+        """Denominators of ARX equations of that order, by least squares and refined."""
+        spans = tuple((lag, lag) for lag in range(order + 1))
+        forced, targets = [span_means(r.inputs, spans) for r in recordings], [r.outputs[:, 0] for r in recordings]
+        sums = memo.setdefault(("sums", order), {})
+        settings = (ARXSettings(order, spans, 1e-6, rounds) for rounds in (0, 6))
+        equations = (fit_equation(forced, targets, pieces, s, sums) for s in settings)
+        return [-e.a for e in equations if e is not None]
+
+
+def _solve_all(stretches: list[Stretch], starts: list[np.ndarray], evaluations: int) -> list[Solution]:
+    """What every start leads to in so many evaluations, the lowest error first."""
+    found = [minimise(stretches, start, evaluations) for start in starts]
+    return sorted((s for s in found if s is not None), key=lambda s: s.error)
+
+
+def _choose(
+    runs: dict[OutputErrorSettings, list[np.ndarray]],
+    models: dict[OutputErrorSettings, StateSpace],
+    measured: np.ndarray,
+    split: list[Fold],
+) -> tuple[OutputErrorSettings, np.ndarray]:
+    """The settings with the lowest error on what was left out, and their runs over that."""
+    joined = {settings: np.concatenate(r) for settings, r in runs.items() if settings in models}
+    errors = {s: judge(r, measured, split).item() for s, r in joined.items() if len(r) == len(measured)}
+    if not errors:
+        raise FitError("Output error: no stable model of any order; the inputs or outputs may be degenerate.")
+    best = min(errors, key=errors.__getitem__)
+    return best, joined[best]

@@ -1,0 +1,127 @@
+"""Linear state-space models: free runs, and the state that a warm-up or a first input leads to."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import schur, toeplitz
+from scipy.signal import lfilter
+
+from mrgpssm.baselines.base import Recording
+
+LARGEST_POLE = 0.9999
+WARMUP_ROWS = 50  # the state is found from at most so many rows
+
+
+@dataclass(frozen=True)
+class StateSpace:
+    """x_{t+1} = A x_t + B u_t,  y_t = C x_t + D u_t + c.
+
+    Before a warm-up x ~ N(mean, covariance), as the training data's states are. Measured outputs are y_t + e_t, and e
+    has the autocovariance `noise` (D_y, lags) of the training data's errors. Errors last for a while: if they were
+    taken for white, a few rows would say too much of the state. `settle` finds all three.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+    C: np.ndarray
+    D: np.ndarray
+    c: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray, c: np.ndarray) -> "StateSpace":
+        """A model that has not seen how its states spread."""
+        return cls(A, B, C, D, c, np.zeros(len(A)), np.eye(len(A)), np.zeros((len(C), WARMUP_ROWS)))
+
+    def largest_pole(self) -> float:
+        """Largest modulus of an eigenvalue of A; below 1 the free run is stable."""
+        return float(np.max(np.abs(np.linalg.eigvals(self.A)), initial=0.0))
+
+    def states(self, inputs: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """(T + 1, n) states from `start` on.
+
+        With A = Q R Q^H and R upper triangular, the last entry of Q^H x is a first-order recursion of its own, and
+        each one before it is driven by those behind it.
+        """
+        triangle, basis = (np.asarray(m) for m in schur(self.A, output="complex"))
+        driven = inputs @ (basis.conj().T @ self.B).T
+        rotated = np.empty((len(inputs) + 1, len(self.A)), complex)
+        rotated[0] = basis.conj().T @ start
+        for i in reversed(range(len(self.A))):
+            signal = driven[:, i] + rotated[:-1, i + 1 :] @ triangle[i, i + 1 :]
+            pole = triangle[i, i]
+            rotated[1:, i] = lfilter([1.0], [1.0, -pole], signal, zi=pole * rotated[:1, i])[0]
+        return np.real(rotated @ basis.T)
+
+    def outputs(self, inputs: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """(T, D_y) outputs at the first T states."""
+        return states[: len(inputs)] @ self.C.T + inputs @ self.D.T + self.c
+
+    def run(self, inputs: np.ndarray, warmup: Recording | None) -> np.ndarray:
+        """(T, D_y) free run from where the warm-up ends, or from rest at the first input."""
+        if warmup is None or not np.isfinite(warmup.outputs).any():
+            past = inputs[:0] if warmup is None else warmup.inputs
+            whole = np.concatenate([past, inputs])
+            return self.outputs(whole, self.states(whole, self.rest(whole[0])))[len(past) :]
+        last = warmup.rows(slice(-WARMUP_ROWS, None))
+        start = self.states(last.inputs, self.mean + self._correct(last))[-1]
+        return self.outputs(inputs, self.states(inputs, start))
+
+    def rest(self, row: np.ndarray) -> np.ndarray:
+        """The state that a constant input leads to."""
+        return np.linalg.solve(np.eye(len(self.A)) - self.A, self.B @ row)
+
+    def settle(self, recordings: Iterable[Recording]) -> "StateSpace":
+        """The same model with the spread of its states on the recordings, and with the autocovariance of its errors."""
+        states, products, counts = [], [], []
+        for r in recordings:
+            states.append(self.states(r.inputs, self.rest(r.inputs[0]))[:-1])
+            error = r.outputs - self.outputs(r.inputs, self.states(r.inputs, self._first_state(r)))
+            products.append(_lagged_products(np.nan_to_num(error)))
+            counts.append(np.isfinite(error).sum(axis=0))
+        every = np.concatenate(states)
+        spread = np.atleast_2d(np.cov(every.T))
+        floor = 1e-9 * np.trace(spread) * np.eye(len(self.A))
+        noise = sum(products) / np.maximum(sum(counts), 1)[:, None]
+        return replace(self, mean=every.mean(0), covariance=spread + floor, noise=noise)
+
+    def _first_state(self, recording: Recording) -> np.ndarray:
+        """The initial state that fits the whole recording best."""
+        free = self.outputs(recording.inputs, self.states(recording.inputs, np.zeros(len(self.A))))
+        seen = np.isfinite(recording.outputs)
+        decays = self._decays(len(recording))[seen]
+        return np.linalg.lstsq(decays, (recording.outputs - free)[seen], rcond=1e-9)[0]
+
+    def _decays(self, rows: int) -> np.ndarray:
+        """(T, D_y, n) the outputs C A^t that each entry of the first state leads to."""
+        still = np.zeros((rows, self.B.shape[1]))
+        return np.stack([self.states(still, e)[:-1] @ self.C.T for e in np.eye(len(self.A))], axis=-1)
+
+    def _correct(self, warmup: Recording) -> np.ndarray:
+        """P O^T (O P O^T + S)^-1 (y - ŷ): what the warm-up's outputs say of its first state beside the mean."""
+        error = warmup.outputs - self.outputs(warmup.inputs, self.states(warmup.inputs, self.mean))
+        seen, rows = np.isfinite(error), len(warmup)
+        scatter = np.zeros((*error.shape, *error.shape))
+        for o, lags in enumerate(self.noise):
+            scatter[:, o, :, o] = toeplitz(lags[:rows])
+        observed = self._decays(rows)[seen]
+        gram = observed @ self.covariance @ observed.T + scatter[seen][:, seen]
+        floor = 1e-12 * np.trace(gram) * np.eye(len(gram))
+        return self.covariance @ observed.T @ np.linalg.solve(gram + floor, error[seen])
+
+
+def _lagged_products(errors: np.ndarray) -> np.ndarray:
+    """(D_y, lags) Σ_t e_t e_{t+k}, by the Fourier transform."""
+    size = len(errors) + WARMUP_ROWS
+    power = np.abs(np.fft.rfft(errors, size, axis=0)) ** 2
+    return np.fft.irfft(power, size, axis=0)[:WARMUP_ROWS].T
+
+
+def reflect(poles: np.ndarray) -> np.ndarray:
+    """Poles outside the unit circle reflected into it, and no modulus above `LARGEST_POLE`."""
+    size = np.abs(poles)
+    inside = np.where(size > 1, 1 / np.maximum(size, 1.0), size)
+    return poles * np.minimum(inside, LARGEST_POLE) / np.maximum(size, 1e-300)

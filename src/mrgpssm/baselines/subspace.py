@@ -1,0 +1,203 @@
+"""Linear state-space models by subspace identification."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.signal import lfilter
+from threadpoolctl import threadpool_limits
+
+from mrgpssm.baselines.bands import calibrate, normal_quantiles
+from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
+from mrgpssm.baselines.folds import Fold, Piece, folds, judge, merge, whole
+from mrgpssm.baselines.hankel import Modes, Observability, View, factor
+from mrgpssm.baselines.scoring import Predictive
+from mrgpssm.baselines.statespace import StateSpace
+from mrgpssm.baselines.triangles import compress, solve, take_out
+from mrgpssm.errors import FitError
+
+
+@dataclass(frozen=True)
+class SubspaceSettings:
+    """Number of states, rows of past and future in the Hankel matrices, and rows averaged to one of them."""
+
+    order: int
+    horizon: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """Held-out free runs (N, D_y) of one candidate."""
+
+    settings: SubspaceSettings
+    held: np.ndarray
+
+
+class Subspace(AbstractBaseline):
+    """A linear state-space model of all outputs together, identified by PO-MOESP and simulated freely.
+
+    A and C come from the observability matrix (see `hankel`); poles outside the unit circle are reflected into it.
+    B, D, an offset and the initial state of every recording then minimise the error of the free run, a linear
+    regression (T. McKelvey, Identification of state-space models from time and frequency data, Linköping 1995;
+    L. Ljung, System Identification, 2nd ed., section 10.6). Order, horizon and stride are chosen for each output by the
+    free-run error on left-out training data. Bands are the quantiles of left-out free-run residuals.
+    """
+
+    title = "subspace"
+
+    def __init__(
+        self,
+        orders: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10),
+        horizons: tuple[int, ...] = (8, 20),
+        strides: tuple[int, ...] = (1, 8),
+        rows: int = 10_000,
+        fold_count: int = 3,
+    ):
+        self.orders = orders
+        self.horizons = horizons
+        self.strides = strides
+        self.rows = rows
+        self.fold_count = fold_count
+
+    def learn(self, recordings: list[Recording], report: Report) -> None:
+        with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would wait for each other
+            self._learn(recordings, report)
+
+    def _learn(self, recordings: list[Recording], report: Report) -> None:
+        split = folds([len(r) for r in recordings], self.fold_count)
+        tried, memo = [], {}
+        for view in usable_views(recordings, self.horizons, self.strides):
+            report(f"horizon {view.horizon}, stride {view.stride}")
+            tried += self._try(recordings, split, view, memo)
+        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        if not tried:
+            raise FitError("Subspace: the recordings are too short or too constant for any order; give longer ones.")
+        errors = np.array([judge(t.held, measured, split) for t in tried])
+        everything = whole([len(r) for r in recordings])
+        self.models_, self.settings_, held = [], [], []
+        for column in range(measured.shape[1]):
+            model, best = self._best(recordings, everything, tried, errors[:, column], memo)
+            self.models_.append(model)
+            self.settings_.append(best.settings)
+            held.append(best.held[:, column])
+        self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
+
+    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
+        runs = [model.run(inputs, warmup)[:, column] for column, model in enumerate(self.models_)]
+        mean = np.column_stack(runs)
+        return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
+
+    def chosen(self) -> dict[str, Any]:
+        triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
+        return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
+
+    def _try(self, recordings: list[Recording], split: list[Fold], view: View, memo: dict) -> list[_Tried]:
+        """Free runs of every order over all left-out pieces."""
+        seen = [observe(recordings, fold.train, view, memo) for fold in split]
+        found = []
+        for order in self.orders:
+            runs = []
+            for fold, observability in zip(split, seen, strict=True):
+                modes = observability.modes(order)
+                if modes is None:
+                    break
+                model = fit_inputs(modes, cut_out(recordings, fold.train), self.rows)
+                runs += [run_left_out(model, recordings[p.index], p) for p in fold.test]
+            else:
+                found.append(_Tried(SubspaceSettings(order, view.horizon, view.stride), np.concatenate(runs)))
+        return found
+
+    def _best(
+        self,
+        recordings: list[Recording],
+        pieces: tuple[Piece, ...],
+        tried: list[_Tried],
+        errors: np.ndarray,
+        memo: dict,
+    ) -> tuple[StateSpace, _Tried]:
+        """The candidate of the lowest error that all data support too, and its model of all data."""
+        for i in np.argsort(errors, kind="stable"):
+            s = tried[i].settings
+            view = View(s.horizon, s.stride)
+            modes = observe(recordings, pieces, view, memo).modes(s.order) if np.isfinite(errors[i]) else None
+            if modes is not None:
+                return fit_inputs(modes, cut_out(recordings, pieces), self.rows), tried[i]
+        raise FitError("Subspace: no order gives a finite free run; the inputs or outputs may be degenerate.")
+
+
+def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides: tuple[int, ...]) -> list[View]:
+    """Views whose windows are twice as many as their columns; at least the shortest one."""
+    inputs, outputs = recordings[0].inputs.shape[1], recordings[0].outputs.shape[1]
+    found = []
+    for view in (View(h, s) for s in strides for h in horizons):
+        columns = 2 * view.horizon * (inputs + outputs)
+        windows = sum(max(len(r) // view.stride - 2 * view.horizon, 0) for r in recordings)
+        if windows >= 2 * columns:
+            found.append(view)
+    return found or [View(min(2, *horizons), 1)]
+
+
+def cut_out(recordings: list[Recording], pieces: tuple[Piece, ...]) -> list[Recording]:
+    """The pieces as recordings of their own, neighbours joined."""
+    return [recordings[p.index].rows(p.rows) for p in merge(pieces)]
+
+
+def observe(recordings: list[Recording], pieces: tuple[Piece, ...], view: View, memo: dict) -> Observability:
+    """The observability that the pieces show; `memo` keeps what each of them says."""
+    triangles = []
+    for p in merge(pieces):
+        if (p, view) not in memo:
+            memo[p, view] = factor(recordings[p.index].rows(p.rows), view)
+        triangles.append(memo[p, view])
+    return Observability.of(triangles, view, recordings[0].inputs.shape[1], recordings[0].outputs.shape[1])
+
+
+def run_left_out(model: StateSpace, recording: Recording, piece: Piece) -> np.ndarray:
+    """The free run over the rows of a left-out piece that count."""
+    return model.run(recording.inputs[piece.judged], recording.rows(piece.warm))
+
+
+def fit_inputs(modes: Modes, recordings: list[Recording], rows: int) -> StateSpace:
+    """B, D, c and initial states that minimise the error of the free run, on at most about `rows` even rows."""
+    step = max(1, sum(map(len, recordings)) // rows)
+    turning = np.imag(modes.poles)
+    poles, shapes = modes.poles[turning >= 0], (modes.shapes * np.where(turning > 0, 2, 1))[:, turning >= 0]
+    table = np.concatenate([_regression(poles, shapes, r, step) for r in recordings])
+    weights = solve(compress(table))
+    return _assemble(poles, shapes, weights, recordings[0].inputs.shape[1]).settle(recordings)
+
+
+def _regression(poles: np.ndarray, shapes: np.ndarray, recording: Recording, step: int) -> np.ndarray:
+    """Rows [Re and Im of every mode's response to every input, inputs and 1 per output, y], initial state taken out."""
+    outputs, picked = len(shapes), slice(None, None, step)
+    u, y = recording.inputs[picked], recording.outputs[picked]
+    time = np.arange(len(recording))[picked]
+    driven = [np.asarray(lfilter([0.0, 1.0], [1.0, -pole], recording.inputs, axis=0))[picked] for pole in poles]
+    tables = []
+    for o in range(outputs):
+        responses = np.hstack([c * d for c, d in zip(shapes[o], driven, strict=True)])
+        decays = np.column_stack([c * pole**time for c, pole in zip(shapes[o], poles, strict=True)])
+        direct = np.zeros((len(u), outputs, u.shape[1] + 1))
+        direct[:, o] = np.column_stack([u, np.ones(len(u))])
+        parts = [part for z in (decays, responses) for part in (np.real(z), -np.imag(z))]
+        tables.append(np.hstack([*parts, direct.reshape(len(u), -1), y[:, [o]]])[np.isfinite(y[:, o])])
+    return take_out(np.concatenate(tables), 2 * len(poles))
+
+
+def _assemble(poles: np.ndarray, shapes: np.ndarray, weights: np.ndarray, inputs: int) -> StateSpace:
+    """Real matrices in modal form: a real pole is one state, a pair is two."""
+    modes, outputs = len(poles), len(shapes)
+    gains = (weights[: modes * inputs] + 1j * weights[modes * inputs : 2 * modes * inputs]).reshape(modes, inputs)
+    direct = weights[2 * modes * inputs :].reshape(outputs, inputs + 1)
+    order = int(np.sum(np.where(np.imag(poles) > 0, 2, 1)))
+    A, B, C = np.zeros((order, order)), np.zeros((order, inputs)), np.zeros((outputs, order))
+    at = 0
+    for pole, gain, shape in zip(poles, gains, shapes.T, strict=True):
+        size = 2 if pole.imag > 0 else 1
+        rows = slice(at, at + size)
+        A[rows, rows] = np.array([[pole.real, -pole.imag], [pole.imag, pole.real]])[:size, :size]
+        B[rows] = np.stack([gain.real, gain.imag])[:size]
+        C[:, rows] = np.column_stack([shape.real, -shape.imag])[:, :size]
+        at += size
+    return StateSpace.of(A, B, C, direct[:, :-1], direct[:, -1])
