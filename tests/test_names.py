@@ -8,7 +8,7 @@ import pytest
 from recordings import recording
 from untrained import untrained
 
-from mrgpssm import MRGPSSM, DataError, Sequence
+from mrgpssm import MRGPSSM, Columns, DataError, Sequence, read_sequences
 from mrgpssm.data import as_inputs
 
 pytestmark = pytest.mark.once
@@ -114,6 +114,8 @@ def test_uneven_times_of_an_index_are_kept():
     np.testing.assert_allclose(made.clock()[[79, 80]], [79, 120])
     assert made.time is not None
     np.testing.assert_allclose(made.time, seconds)
+    pieces = read_sequences(frame, Columns(("speed",), ("NOx",)))
+    assert [(len(piece), piece.dt, piece.time) for piece in pieces] == [(80, 0.1, None)] * 2
     other = frame.set_axis(frame.index[::-1])
     with pytest.raises(DataError, match="the time index goes back in row 1"):
         Sequence(other[["speed"]], other[["NOx"]])  # pyright: ignore[reportArgumentType]
