@@ -95,7 +95,7 @@ MUTANTS = (
     Mutant(3, "elbo.py", "total / (n * (t - buffer))", "1.0", BOUND),
     Mutant(3, "elbo.py", "total / (n * (t - buffer))", "total / (n * t)", BOUND),
     Mutant(3, "data/windows.py", "/ (resolution.astype(dtype) * window * n * rest)", "/ (window * n * rest)", ROWS),
-    Mutant(3, "training/step.py", ".astype(unit.dtype) / unit\n", ".astype(clock.dtype)\n", WINDOWS),
+    Mutant(3, "training/step.py", ".astype(unit.dtype) / unit\n", ".astype(unit.dtype)\n", WINDOWS),
     Mutant(4, "rollout/base.py", "jax.random.normal(jax.random.fold_in(root, t), shape, dtype)",
            "jax.random.normal(root, shape, dtype)", NOISE, False),
     Mutant(4, "training/backfit.py", "jax.random.fold_in(root, serial + i)", "jax.random.fold_in(root, serial)", KEYS, False),

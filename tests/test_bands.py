@@ -173,7 +173,7 @@ def test_calibration_simulates_once_and_scores_what_the_model_then_says(given):
     model, unseen = untrained(resolutions=(3, 1), **given).fitted_, [recording(3), recording(4)]
     plain = replace(model, calibration=np.ones(2), noise=None, static=None)
     with mock.patch.object(predict, "free_run", wraps=predict.free_run) as walks:
-        found = judged(plain, [recording(0)], [Judge(plain, [recording(0)], unseen)])
+        found = judged(plain, [recording(0)], [Judge(plain, [recording(0)], unseen, "two recordings")], lambda *_: None)
     assert walks.call_count == 1
     assert found.before is not None
     assert found.after is not None
