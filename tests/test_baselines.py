@@ -283,7 +283,7 @@ def test_what_cannot_work_is_said_in_one_sentence():
         ARX().simulate(s.inputs)
     model = QUICK["static"]().fit(s, validation=recording(1), progress=False)
     assert model.validation_scores_ is not None
-    with pytest.raises(DataError, match="inputs have 1 columns; the model was trained on 2: speed, load"):
+    with pytest.raises(DataError, match="inputs: 1 columns were given for 2 inputs: speed, load"):
         model.simulate(s.inputs[:, :1])
     with pytest.raises(DataError, match="must be a pair"):
         model.simulate(s.inputs, warmup=s.inputs)  # pyright: ignore[reportArgumentType]

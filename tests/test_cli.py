@@ -358,7 +358,7 @@ def test_a_fit_that_is_refused_has_written_nothing(folder, capsys):
     [
         (["demo"], "mrgpssm.experiments.demo.run_demo", "It keeps no checkpoints"),
         (["sweep", "s.toml"], "mrgpssm.sweep.config.read_sweep", "Finished runs are kept: the same command goes on"),
-        (["tune", "t.toml"], "mrgpssm.config.read_tables", "Finished trials are kept: the same command goes on"),
+        (["tune", "t.toml"], "mrgpssm.storage.read_toml", "Finished trials are kept: the same command goes on"),
         (["reproduce", "grid"], "mrgpssm.experiments.reproduce.run.reproduce", "Finished pieces are kept"),
         (["report", "run"], "mrgpssm.report.gather.gather", "Stopped."),
         (["data", "fetch", "ballbeam"], "mrgpssm.data.fetch.fetch", "Whole files are kept"),

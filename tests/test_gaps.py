@@ -187,7 +187,7 @@ def test_training_sweeps_walk_over_a_gap(gap):
         plan, ssm = make_plan(checked, training, Scaling(np.zeros(4), np.full(4, 6.0), np.zeros(2), np.ones(2)))
         rows, component = plan.series.clock.shape[0], ssm.components[1]
         blank = Cache(*(jnp.zeros((2, rows, width), component.dtype) for width in (1, 2, 2)))
-        walks: dict[str, Any] = {"samples": 2, "head": 0, "chunk": 10_000, "longest": rows, "keys": plan.tasks.key}
+        walks: dict[str, Any] = {"samples": 2, "chunk": 10_000, "longest": rows, "keys": plan.tasks.key}
         caches.append(sweep(component, 1, plan.series, plan.tasks, blank, **walks))
         assert rows == len(held)
     for whole, found in zip(*map(jax.tree.leaves, caches), strict=True):

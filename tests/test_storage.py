@@ -62,7 +62,7 @@ def test_a_folder_may_be_reached_through_a_link_that_the_user_named(tmp_path):
     (tmp_path / "run").symlink_to(tmp_path / "disk")
     with RunDirectory(tmp_path / "run").claim():
         pass
-    assert (tmp_path / "disk" / "run.json").exists()
+    assert (tmp_path / "disk" / "checkpoints").is_dir()
 
 
 def test_writing_replaces_a_link_and_appending_refuses_it(tmp_path, precious):
