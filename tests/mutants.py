@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(12, "runtime/stepper.py", "self._advance(u, samples)", "self._advance(u, 1.0)", LENGTHS, False),
     Mutant(12, "drive.py", "np.append(memory.step, steps[:-1])", "np.ones(len(steps))",
            ("test_filters.py::test_averages_are_their_closed_form",), False),
-    Mutant(12, "export/mean_model.c.in", "x[d] + samples * h[c] * drift", "x[d] + h[c] * drift", IN_C, False),
+    Mutant(12, "export/mean_model.c.in", "x[d] + samples * h[c] * drift", "x[d] + (samples > 0.0) * h[c] * drift", IN_C, False),
     Mutant(12, "export/mean_model.c.in", "fmax(ceil(elapsed - $jitter), 1.0)", "1.0", IN_C, False),
     Mutant(13, "data/columns.py", "return table.frame.iloc[:, place]", "return table.frame.iloc[:, 0]", NAMES, False),
     Mutant(13, "data/collect.py", "inputs = frame if input_names else", "inputs = frame.to_numpy()[:, :2] if input_names else",
