@@ -18,12 +18,13 @@ from mrgpssm.errors import DataError
 from mrgpssm.forecast import Forecast
 from mrgpssm.model import SSM, Component
 from mrgpssm.modelfile import FittedModel
-from mrgpssm.output import LEVELS, Measurements, OutputLaw, add_up, blend_parts
+from mrgpssm.output import Measurements, OutputLaw, add_up, blend_parts
 from mrgpssm.precision import floating_point
 from mrgpssm.simulate import Particles, assimilate, free_run, start_particles
 from mrgpssm.static.part import Blend, row_before
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
+_EDGES = (0.025, 0.05, 0.25, 0.75, 0.95, 0.975)  # of the bands that are scored
 
 Table = dict[str, np.ndarray]  # columns of numbers, one for every row and output
 
@@ -182,7 +183,7 @@ def _score_terms(runs: FreeRuns) -> list[Table]:
     sd, offset = runs.model.scaling.output_sd, runs.model.scaling.output_mean
 
     def tell(piece: Piece, found: Measurements, measured: np.ndarray) -> Table:
-        levels = zip(LEVELS, found.quantiles(LEVELS), strict=True)
+        levels = zip(_EDGES, found.quantiles(_EDGES), strict=True)
         return {
             "measured": runs.sequences[piece.sequence].outputs[piece.rows],
             "mean": offset + sd * found.mean,
