@@ -19,6 +19,9 @@ BUGS = (
     "u off by one",
     "resolution off by one",
     "residual that includes its own component",
+    "KL of x_0 counted once for many sequences",
+    "rows of a sequence that never score",
+    "left-out data that reach a fold",
 )
 
 
@@ -45,6 +48,9 @@ WINDOWS = ("test_training.py::test_windows_compare_each_state_with_the_output_on
 NOISE = ("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions",)
 KEYS = ("test_walks.py::test_every_step_has_a_key_of_its_own_and_the_residual_of_the_others",)
 RANK = ("test_training.py::test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series",)
+EVIDENCE = ("test_evidence.py",)
+ROWS = ("test_data.py::test_every_row_counts_the_same_in_expectation",)
+LEAKS = ("test_leaks.py",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
 
 MUTANTS = (
@@ -70,9 +76,10 @@ MUTANTS = (
            "jax.random.normal(jax.random.fold_in(key_x, index), (mean.shape[0], 1), mean.dtype)", WARM, False),
     Mutant(1, "simulate.py", "jax.random.fold_in(key_x, index)", "key_x", WARM, False),
     Mutant(2, "elbo.py", "jnp.mean(density, axis=1)", "jnp.sum(density, axis=1)", BOUND),
-    Mutant(3, "elbo.py", "scored * (total / (n * (t - buffer)))", "scored", BOUND),
-    Mutant(3, "elbo.py", "scored * (total / (n * (t - buffer)))", "scored * (total / (n * t))", BOUND),
-    Mutant(3, "training/step.py", "total = places.astype(clock.dtype) / unit", "total = places.astype(clock.dtype)", WINDOWS),
+    Mutant(3, "elbo.py", "total / (n * (t - buffer))", "1.0", BOUND),
+    Mutant(3, "elbo.py", "total / (n * (t - buffer))", "total / (n * t)", BOUND),
+    Mutant(3, "data/windows.py", "/ (resolution.astype(dtype) * window * n * rest)", "/ (window * n * rest)", ROWS),
+    Mutant(3, "training/step.py", ".astype(clock.dtype) / unit\n", ".astype(clock.dtype)\n", WINDOWS),
     Mutant(4, "rollout/base.py", "jax.random.normal(jax.random.fold_in(root, t), shape, dtype)",
            "jax.random.normal(root, shape, dtype)", NOISE, False),
     Mutant(4, "training/backfit.py", "jax.random.fold_in(root, serial + i)", "jax.random.fold_in(root, serial)", KEYS, False),
@@ -83,8 +90,8 @@ MUTANTS = (
            ("test_training.py::test_free_runs_do_not_depend_on_chunks_nor_on_other_sequences",)),
     Mutant(5, "linalg.py", "return 0.5 * (jnp.sum(factor**2)", "return (jnp.sum(factor**2)", STEP),
     Mutant(5, "elbo.py", "self.kl_initial - self.kl_inducing", "self.kl_initial + self.kl_inducing", BOUND),
-    Mutant(5, "training/sweep.py", "-jnp.sum(initial) - jnp.sum(inducing)", "-jnp.sum(initial) + jnp.sum(inducing)", RANK),
-    Mutant(5, "training/sweep.py", "-jnp.sum(initial) - jnp.sum(inducing)", "-jnp.sum(initial) - 0.5 * jnp.sum(inducing)", RANK),
+    Mutant(5, "training/sweep.py", "* jnp.sum(initial) - jnp.sum(inducing)", "* jnp.sum(initial) + jnp.sum(inducing)", RANK),
+    Mutant(5, "training/sweep.py", "* jnp.sum(initial) - jnp.sum(inducing)", "* jnp.sum(initial) - 0.5 * jnp.sum(inducing)", RANK),
     Mutant(6, "gp/sparse.py", "variance=(rate * amplitude) ** 2 * (1 + jitter)",
            "variance=jnp.broadcast_to((rate * amplitude) ** 2, jitter.shape)",
            ("test_limits.py::test_escalated_jitter_stands_on_every_path",)),
@@ -104,8 +111,7 @@ MUTANTS = (
     Mutant(8, "native/rollout.cc", "r2 += relevance[c] * (gap * gap);", "r2 += relevance[c] * relevance[c] * (gap * gap);", KERNEL),
     Mutant(9, "training/step.py", "Windows(driven[:, :-1], target[:, 1:]", "Windows(driven[:, 1:], target[:, 1:]", WINDOWS),
     Mutant(9, "training/step.py", "Windows(driven[:, :-1], target[:, 1:]", "Windows(driven[:, :-1], target[:, :-1]", WINDOWS),
-    Mutant(9, "training/sweep.py", "[member_inputs(task, series.inputs[rows]), *",
-           "[member_inputs(task, series.inputs[following]), *", WALK),
+    Mutant(9, "training/sweep.py", "[member_inputs(series, task, rows), *", "[member_inputs(series, task, following), *", WALK),
     Mutant(9, "simulate.py", "return inputs[known], np.maximum", "return inputs[following], np.maximum", FREE),
     Mutant(9, "simulate.py", "(current[:, :, ::every])", "(states[:, :, ::every])", FREE),
     Mutant(9, "rollout/batch.py", "[starts[:, :, None], states[:, :, :-1]]", "[states[:, :, :1], states[:, :, 1:]]", WALK),
@@ -114,21 +120,31 @@ MUTANTS = (
     Mutant(9, "cascade.py", "if resolution > resolutions[part]", "if resolution < resolutions[part]", CASCADE),
     Mutant(9, "native/rollout.cc", "const T h = in.h[window() * s.steps + t];\n      for",
            "const T h = in.h[window() * s.steps + (t ? t - 1 : 0)];\n      for", KERNEL),
-    Mutant(10, "data/windows.py", "+ resolution * jnp.arange(steps + 1, dtype=jnp.int32)",
-           "+ (resolution + 1) * jnp.arange(steps + 1, dtype=jnp.int32)", WINDOWS),
-    Mutant(10, "data/windows.py", "jnp.maximum(lengths - steps * resolution, 0)", "jnp.maximum(lengths - (steps - 1) * resolution, 0)",
+    Mutant(10, "data/windows.py", "+ resolution * jnp.arange(buffer + window + 1, dtype=jnp.int32)",
+           "+ (resolution + 1) * jnp.arange(buffer + window + 1, dtype=jnp.int32)", WINDOWS),
+    Mutant(10, "data/windows.py", "lengths - 1 - (buffer + 1) * resolution", "lengths - 1 - buffer * resolution",
            ("test_data.py",)),
-    Mutant(10, "data/windows.py", "jnp.maximum(lengths - steps * resolution, 0)", "jnp.maximum(lengths - steps * resolution + 1, 0)",
+    Mutant(10, "data/windows.py", "lengths - 1 - (buffer + 1) * resolution", "lengths - (buffer + 1) * resolution",
            ("test_data.py",)),
     Mutant(10, "model/ssm.py", "strides / unit for unit", "strides / (unit + 1) for unit", BOUND),
     Mutant(10, "training/sweep.py", "unit = jnp.asarray(resolution, series.clock.dtype)",
            "unit = jnp.asarray(resolution + 1, series.clock.dtype)", WALK),
-    Mutant(10, "training/step.py", "unit = phase.resolution.astype(clock.dtype)",
-           "unit = (phase.resolution + 1).astype(clock.dtype)", WINDOWS),
+    Mutant(10, "training/step.py", "unit, gaps = phase.resolution.astype(clock.dtype)",
+           "unit, gaps = (phase.resolution + 1).astype(clock.dtype)", WINDOWS),
     Mutant(10, "simulate.py", "ssm.time_units[index], substeps[index]", "ssm.time_units[index] + 1, substeps[index]", FREE),
     Mutant(10, "simulate.py", "h, slower = gap / ssm.time_units[index],", "h, slower = gap / (ssm.time_units[index] + 1),", WARM, False),
     Mutant(11, "training/backfit.py", "in enumerate(caches) if index not in team]", "in enumerate(caches)]",
            ("test_training.py::test_a_residual_never_includes_its_own_component",)),
     Mutant(11, "training/backfit.py", "partial_output(here.state.caches, team),\n",
            "partial_output(here.state.caches, team) + here.state.caches[team[0]].outputs,\n", KEYS, False),
+    Mutant(12, "training/sweep.py", "-jnp.sum(task.training, dtype=initial.dtype) * jnp.sum(initial)", "-jnp.sum(initial)", EVIDENCE),
+    Mutant(12, "training/sweep.py", "-jnp.sum(task.training, dtype=initial.dtype) * jnp.sum(initial)",
+           "-task.training.shape[0] * jnp.sum(initial)", EVIDENCE),
+    Mutant(12, "elbo.py", "kl_initial = sequences * sum(", "kl_initial = sum(", EVIDENCE),
+    Mutant(12, "training/step.py", "jnp.sum(own.lengths > 1)", "jnp.sum(series.lengths > 1)", EVIDENCE),
+    Mutant(13, "data/windows.py", "* (1 - scored.astype(dtype) / window)", "* (scored > 0)", ROWS, False),
+    Mutant(13, "data/windows.py", "short - resolution, 1 + place", "0 * short, 1 + place", ROWS, False),
+    Mutant(14, "planning.py", "whole.refit(trained_on(driven, options.folds, k))", "whole.refit(driven)", LEAKS, False),
+    Mutant(14, "members.py", "jnp.where(task.training, series.lengths, 0)", "series.lengths", LEAKS, False),
+    Mutant(14, "unseen.py", "parts_of(j.model, j.trained_on)", "parts_of(j.model, training)", LEAKS, False),
 )  # fmt: skip

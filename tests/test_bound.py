@@ -217,7 +217,7 @@ def test_a_buffer_must_leave_something_to_score():
         random_noise(rng, FAMILIES[1], dtype=dtype),
     )
     with pytest.raises(ValueError, match="at least one scored step"):
-        eqx.filter_eval_shape(elbo, ssm, windows, noise, FullMC(), buffer=5, total=1.0)
+        eqx.filter_eval_shape(elbo, ssm, windows, noise, FullMC(), buffer=5, total=1.0, sequences=1)
 
 
 def test_a_step_traces_once():

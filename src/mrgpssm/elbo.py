@@ -67,7 +67,7 @@ def elbo_terms(
     drawn: Rollout,
     *,
     weights: Float[Array, "n t"],
-    sequences: float | Scalar,
+    sequences: int | Scalar,
 ) -> ElboTerms:
     """The bound from trajectories already drawn: `weights` say how much each point counts.
 
@@ -87,7 +87,7 @@ def elbo(
     *,
     buffer: int,
     total: float | Scalar,
-    sequences: float | Scalar,
+    sequences: int | Scalar,
 ) -> ElboTerms:
     """One estimate of the bound: factor, start every window from q(x_0), roll out, score with even weights."""
     dynamics = ssm.dynamics()
