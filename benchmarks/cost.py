@@ -3,8 +3,8 @@
     python benchmarks/cost.py DATA_ROOT [--output Temp] [--split 0] [--out results/default]
 
 Seconds are of this process by the clock: training of all members (restarts and folds train side by side, so that one
-costs its share), the static part and the trees of the whole model and of every fold, free runs over unseen data, learned
-noise and scores from these. The record also holds the scores on the test files.
+costs its share), the static part and the trees of the whole model and of every fold, free runs over unseen data,
+learned noise and scores from these. The record also holds the scores on the test files.
 """
 
 import argparse
