@@ -265,11 +265,12 @@ def test_from_tables_to_the_page(chromium, tmp_path):
 def test_what_escaping_might_miss_is_stopped_by_the_policy(chromium, tiny, tmp_path):
     spoiled = tmp_path / "spoiled.html"
     bad = "<script>window.pwned=1</script><img src='https://example.org/x.png' onerror='window.pwned=1'><svg onload='window.pwned=1'>"
-    spoiled.write_text(tiny.read_text().replace("only a test", bad))
+    whole = tiny.read_text()
+    spoiled.write_text(whole.replace("only a test", bad))
     page = opened(chromium, spoiled)
     page.wait("document.documentElement.dataset.ready === 'yes'")
     assert page.run("window.pwned") is None
-    assert page.run("document.images.length") == 1
+    assert page.run("document.images.length") == whole.count("only a test") > 0
     assert len(page.complaints()) >= 3
     blocked = page.run("""new Promise(done => {
       document.addEventListener('securitypolicyviolation', e => done(e.effectiveDirective));
