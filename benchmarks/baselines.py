@@ -26,7 +26,7 @@ from mrgpssm.baselines import GRU, METHODS, AbstractBaseline
 from mrgpssm.baselines.gru import fit_together
 from mrgpssm.data.datasets import load_dataset
 from mrgpssm.data.engine import PAPER_OUTPUTS, fixed_splits, load_engine
-from mrgpssm.experiments.record import write_record
+from mrgpssm.file.record import write_record
 
 SETS = ("classic", "nonlinear", "engine")
 CLASSIC = ("ballbeam", "dryer", "gas_furnace")

@@ -16,8 +16,9 @@ from unittest import mock
 
 from baselines import digest, engine_case, plain
 
-from mrgpssm import MRGPSSM, Sequence, estimator, unseen
-from mrgpssm.experiments.record import write_record
+from mrgpssm import MRGPSSM, Sequence
+from mrgpssm.estimator import estimator, unseen
+from mrgpssm.file.record import write_record
 
 TIMED = {
     "training": (estimator, "fit_fleet"),

@@ -25,8 +25,8 @@ from baselines import CLASSIC, Case, classic_case, digest, engine_case, plain
 
 from mrgpssm import MRGPSSM, load
 from mrgpssm.data.synthetic import two_scales
-from mrgpssm.experiments.record import write_record
-from mrgpssm.modelfile import FittedModel, model_bytes
+from mrgpssm.file.record import write_record
+from mrgpssm.prediction.fitted import FittedModel, model_bytes
 
 
 def without(fitted: FittedModel) -> dict[str, FittedModel]:

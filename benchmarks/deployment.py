@@ -21,8 +21,8 @@ import numpy as np
 
 from mrgpssm import MRGPSSM, Sequence, load, runtime
 from mrgpssm.data.engine import fixed_splits, load_engine
-from mrgpssm.experiments.record import write_record
 from mrgpssm.export import c_source
+from mrgpssm.file.record import write_record
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2")
 STEPS, MINUTE, MINUTES, SAMPLES = 20_000, 600, (2, 3, 5, 10), 100

@@ -19,7 +19,7 @@ import numpy as np
 
 from mrgpssm import MRGPSSM, FitError, Sequence
 from mrgpssm.data.engine import load_engine
-from mrgpssm.experiments.record import write_record
+from mrgpssm.file.record import write_record
 
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
 PAPER = {"preset": "paper", "window_start": "initial", "order": "given", "anneal": 1.0}

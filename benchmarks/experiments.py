@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.experiments.record import age_note
+from mrgpssm.file.record import age_note
 
 ROOT = Path(__file__).parents[1]
 OUTPUTS = ("PN", "HC", "NOx", "Temp")

@@ -10,7 +10,7 @@ from typing import Any
 
 from mrgpssm import MRGPSSM
 from mrgpssm.data.synthetic import two_scales
-from mrgpssm.experiments.record import write_record
+from mrgpssm.file.record import write_record
 
 OPTIONS: dict[str, Any] = {
     "resolutions": (30, 1),

@@ -12,13 +12,13 @@ import jax
 from parallel_in_time import measure
 
 from mrgpssm import native
-from mrgpssm.experiments.bench import PAPER, Size, compare, free_run
-from mrgpssm.experiments.record import write_record
-from mrgpssm.experiments.reproduce.config import load_experiment
-from mrgpssm.experiments.reproduce.fleet import make_fleet
-from mrgpssm.experiments.reproduce.problems import engine_problem
-from mrgpssm.precision import floating_point
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.file.record import write_record
+from mrgpssm.paper.config import load_experiment
+from mrgpssm.paper.fleet import make_fleet
+from mrgpssm.paper.problems import engine_problem
 from mrgpssm.training import begin, fit_fleet
+from mrgpssm.training.bench import PAPER, Size, compare, free_run
 
 FLOAT32_RATE = {"NVIDIA H200": 67e12}  # the vendor's figure for plain float32, operations a second
 

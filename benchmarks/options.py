@@ -19,18 +19,18 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.blend.noise import Runs as Noisy
+from mrgpssm.blend.noise import fit_law
 from mrgpssm.data import Drive, Scaling
-from mrgpssm.distributions.student import student_nll
-from mrgpssm.experiments.record import write_record
-from mrgpssm.experiments.reproduce.config import Evaluation
-from mrgpssm.experiments.reproduce.evaluate import evaluate, make_course
-from mrgpssm.experiments.reproduce.fleet import make_fleet
-from mrgpssm.experiments.reproduce.problems import Fold, Problem, engine_problem
-from mrgpssm.metrics import quantile_crps_terms
-from mrgpssm.noise.fit import Runs as Noisy
-from mrgpssm.noise.fit import fit_law
-from mrgpssm.options import check_options
-from mrgpssm.precision import floating_point
+from mrgpssm.file.record import write_record
+from mrgpssm.paper.config import Evaluation
+from mrgpssm.paper.evaluate import evaluate, make_course
+from mrgpssm.paper.fleet import make_fleet
+from mrgpssm.paper.problems import Fold, Problem, engine_problem
+from mrgpssm.prediction.metrics import quantile_crps_terms
+from mrgpssm.runtime.distributions.student import student_nll
+from mrgpssm.spec.options import check_options
 from mrgpssm.training import begin, fit_fleet
 
 FILTERS = (10, 60, 300)

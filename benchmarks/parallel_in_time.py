@@ -16,9 +16,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm.experiments.bench import PAPER, problem
-from mrgpssm.precision import floating_point
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.rollout import Noise, draw_states, fastest
+from mrgpssm.training.bench import PAPER, problem
 
 TOLERANCE, MOST = 1e-5, 60
 

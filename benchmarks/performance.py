@@ -9,8 +9,8 @@ from typing import Any
 
 from gpu import FLOAT32_RATE, operations
 
-from mrgpssm.experiments.bench import Size
-from mrgpssm.experiments.record import age_note
+from mrgpssm.file.record import age_note
+from mrgpssm.training.bench import Size
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"

@@ -13,7 +13,7 @@ import numpy as np
 
 from mrgpssm import MRGPSSM, load
 from mrgpssm.data.engine import fixed_splits, load_engine
-from mrgpssm.experiments.record import write_record
+from mrgpssm.file.record import write_record
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = {"filters": (10, 60, 300), "restarts": 3, "ensemble": 3, "folds": 4, "noise": "student"}

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from string import Template
 
-from mrgpssm.experiments.record import age_note
+from mrgpssm.file.record import age_note
 
 ROOT = Path(__file__).parents[1]
 ROWS, OUTPUTS, GPUS, INPUTS = 315_360_000, 1000, 100, 4

@@ -7,10 +7,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from mrgpssm.advice.suggest import suggest
 from mrgpssm.data.engine import PAPER_OUTPUTS, fixed_splits, load_engine
 from mrgpssm.data.synthetic import two_scales
-from mrgpssm.experiments.record import write_record
-from mrgpssm.suggest import suggest
+from mrgpssm.file.record import write_record
 
 
 def synthetic(kind: str, seed: int) -> dict[str, Any]:

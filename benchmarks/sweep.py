@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.data.synthetic import four_outputs
-from mrgpssm.experiments.record import write_record
+from mrgpssm.file.record import write_record
 from mrgpssm.sweep.config import SweepConfig, read_sweep
 from mrgpssm.sweep.runs import make_runs, read_record
 

@@ -21,12 +21,12 @@ from fuzzing import sealed
 from recordings import recording
 
 from mrgpssm import MRGPSSM, Columns, ConfigError, DataError, ModelFileError, load, read_sequences
-from mrgpssm.config import make_config, read_config
 from mrgpssm.data.datasets import dataset, find_file
 from mrgpssm.data.fetch import fetch
 from mrgpssm.errors import StorageError
-from mrgpssm.options import check_options
-from mrgpssm.storage import pack, read_json, unpack
+from mrgpssm.estimator.config import make_config, read_config
+from mrgpssm.file import pack, read_json, unpack
+from mrgpssm.spec.options import check_options
 
 GOLDEN = Path(__file__).parent / "golden"
 TYPED = (ConfigError, DataError, ModelFileError, StorageError)

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from oracle import softplus
 
+from mrgpssm.arrays.linalg import base_jitter
+from mrgpssm.arrays.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.elbo import Windows
 from mrgpssm.gp import RBF, AbstractKernel, Matern32, Matern52, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
-from mrgpssm.linalg import base_jitter
 from mrgpssm.model import SSM, Component, Initial, LinearEmission, StableMean, Transition
-from mrgpssm.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.rollout import Noise
 
 

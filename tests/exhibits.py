@@ -11,12 +11,12 @@ import pytest
 from recordings import recording as measured_recording
 
 from mrgpssm.cli import main
-from mrgpssm.config import DataConfig, RunConfig
-from mrgpssm.forecast import FINE_LEVELS, Forecast
+from mrgpssm.estimator.config import DataConfig, RunConfig
+from mrgpssm.file import write_json
+from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.report.evidence import Component, DriftMap, Evidence, Learned, Recording, Rival, Trace, Training
-from mrgpssm.runs import RunDirectory
-from mrgpssm.storage import write_json
 from mrgpssm.training import Progress
+from mrgpssm.training.runs import RunDirectory
 
 _Z = (-1.645, -1.282, -1.036, -0.842, -0.674, -0.524, -0.385, -0.253, -0.126)
 NORMAL = np.array([*_Z, 0.0, *(-z for z in reversed(_Z))])  # standard normal quantiles of FINE_LEVELS

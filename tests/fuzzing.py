@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.storage import unpack
-from mrgpssm.storage.tensors import _digest as digest
-from mrgpssm.storage.tensors import _serialise as serialise
+from mrgpssm.file import unpack
+from mrgpssm.file.tensors import _digest as digest
+from mrgpssm.file.tensors import _serialise as serialise
 
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 3, 7, 10**6, 10**9, 2**31, 2**63, 10**30, 10**400, -(10**400), 0.5, -0.0, 1e-320, 1e308,

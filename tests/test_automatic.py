@@ -11,10 +11,10 @@ import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence
-from mrgpssm.automatic import LONG, choose
+from mrgpssm.advice.automatic import LONG, choose
+from mrgpssm.advice.suggest import suggest
 from mrgpssm.cli import main
-from mrgpssm.options import FIXED, check_options
-from mrgpssm.suggest import suggest
+from mrgpssm.spec.options import FIXED, check_options
 
 pytestmark = pytest.mark.once
 QUICK: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "cycles": 1, "steps": 4, "restarts": 2}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from configurations import FAMILIES, random_noise, random_ssm, random_windows
 
+from mrgpssm.arrays.linalg import base_jitter, jittered_cholesky
+from mrgpssm.arrays.params import lower_triangular_inverse, positive, positive_inverse
 from mrgpssm.elbo import elbo
 from mrgpssm.gp import RBF, Matern32, Matern52, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
-from mrgpssm.linalg import base_jitter, jittered_cholesky
 from mrgpssm.model import SSM, Component, Dynamics, StableMean
-from mrgpssm.params import lower_triangular_inverse, positive, positive_inverse
 from mrgpssm.rollout import FullMC
 
 DTYPES = [

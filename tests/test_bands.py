@@ -14,18 +14,19 @@ from scipy.special import ndtr, stdtrit
 from test_runtime import CASES
 from untrained import untrained
 
-from mrgpssm import MRGPSSM, Sequence, predict, runtime
-from mrgpssm.distributions import mixture
-from mrgpssm.distributions.normal import normal_cdf
-from mrgpssm.distributions.student import student_nll, student_quantile
-from mrgpssm.modelfile import model_bytes
-from mrgpssm.noise.law import StudentNoise, feature_count
-from mrgpssm.output import LEVELS, OutputLaw
+from mrgpssm import MRGPSSM, Sequence, runtime
+from mrgpssm.estimator.unseen import Judge, judged
+from mrgpssm.prediction import predict
+from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.report.describe import column_rows
 from mrgpssm.report.evidence import score
 from mrgpssm.report.gather import assemble, simulate_all
 from mrgpssm.report.payload import _numbers
-from mrgpssm.unseen import Judge, judged
+from mrgpssm.runtime.distributions import mixture
+from mrgpssm.runtime.distributions.normal import normal_cdf
+from mrgpssm.runtime.distributions.student import student_nll, student_quantile
+from mrgpssm.runtime.noise import StudentNoise, feature_count
+from mrgpssm.runtime.output import LEVELS, OutputLaw
 
 pytestmark = pytest.mark.once
 DOF = np.concatenate([np.linspace(1, 4, 13), np.geomspace(5, 1e7, 20)])

@@ -11,7 +11,7 @@ from recordings import recording
 from scipy import stats
 from scipy.signal import lfilter
 
-from mrgpssm import ConfigError, DataError, Sequence, metrics
+from mrgpssm import ConfigError, DataError, Sequence
 from mrgpssm.baselines import ARX, GRU, METHODS, BoostedTrees, OutputError, StaticRegression, Subspace
 from mrgpssm.baselines.bands import Bands, Calibration, calibrate, normal_quantiles, normal_tail
 from mrgpssm.baselines.compare import compare, methods_named
@@ -20,7 +20,8 @@ from mrgpssm.baselines.gru import fit_together
 from mrgpssm.baselines.lags import consecutive, exponential_averages, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import fit_ridge
 from mrgpssm.cli.main import app
-from mrgpssm.forecast import LEVELS
+from mrgpssm.prediction import metrics
+from mrgpssm.prediction.forecast import LEVELS
 
 pytestmark = pytest.mark.once
 MODEL = Path(__file__).parent / "golden" / "model-v1.mrgpssm"

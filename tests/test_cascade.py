@@ -19,28 +19,29 @@ from test_export import compiled
 from test_export import walk as walk_in_c
 from untrained import untrained
 
-from mrgpssm import MRGPSSM, ConfigError, ModelFileError, Sequence, cascade, runtime
+from mrgpssm import MRGPSSM, ConfigError, ModelFileError, Sequence, runtime
+from mrgpssm.arrays.params import positive_inverse
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, flatten
 from mrgpssm.elbo import elbo
-from mrgpssm.experiments.reproduce.fleet import Problem, make_fleet
 from mrgpssm.export import c_source
+from mrgpssm.file import pack, unpack
 from mrgpssm.gp import RBF
-from mrgpssm.members import make_members, model_shape, start_on_data, training_settings
 from mrgpssm.model import SSM, Component, LinearEmission
-from mrgpssm.modelfile import model_bytes, parse_model
-from mrgpssm.options import check_options
-from mrgpssm.params import positive_inverse
-from mrgpssm.precision import floating_point
+from mrgpssm.paper.fleet import Problem, make_fleet
+from mrgpssm.prediction.fitted import model_bytes, parse_model
+from mrgpssm.prediction.run import Particles, assimilate, free_run
 from mrgpssm.report.charts.dynamics import relevance
 from mrgpssm.report.learned import learned
 from mrgpssm.rollout import FullMC, draw_process
-from mrgpssm.simulate import Particles, assimilate, free_run
-from mrgpssm.storage import pack, unpack
+from mrgpssm.spec import cascade
+from mrgpssm.spec.options import check_options
 from mrgpssm.training import Plan, begin, fit_fleet
 from mrgpssm.training import sweep as walks
 from mrgpssm.training.backfit import driving_states
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 from mrgpssm.training.estimate import estimate
+from mrgpssm.training.members import make_members, model_shape, start_on_data, training_settings
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather
 

@@ -18,9 +18,9 @@ from recordings import recording
 from untrained import untrained
 
 from mrgpssm.cli import main
-from mrgpssm.costs import time_stages
-from mrgpssm.runs import RunDirectory
-from mrgpssm.unseen import Judge
+from mrgpssm.estimator.costs import time_stages
+from mrgpssm.estimator.unseen import Judge
+from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
 HERE = Path(__file__).parent / "golden"
@@ -321,10 +321,10 @@ def test_every_stage_of_a_fit_says_how_to_go_on_when_it_is_stopped(folder, capsy
     (folder / "run").rename("whole")
     says = "mrgpssm: Stopped; a checkpoint was written, go on with: mrgpssm resume run\n"
     with monkeypatch.context() as patch:
-        patch.setattr("mrgpssm.runs.RunDirectory.note", stop_by(signal.SIGINT))
+        patch.setattr("mrgpssm.training.runs.RunDirectory.note", stop_by(signal.SIGINT))
         assert call(capsys, *fit(*more)) == (130, "", says)
     with monkeypatch.context() as patch:
-        patch.setattr("mrgpssm.runs.RunDirectory.note", stop_by(signal.SIGTERM))
+        patch.setattr("mrgpssm.training.runs.RunDirectory.note", stop_by(signal.SIGTERM))
         assert call(capsys, "resume", "run", "--quiet") == (143, "", says)
 
     def meanwhile(*_):
@@ -333,10 +333,10 @@ def test_every_stage_of_a_fit_says_how_to_go_on_when_it_is_stopped(folder, capsy
         os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("mrgpssm.estimator.judged", meanwhile)
+        patch.setattr("mrgpssm.estimator.estimator.judged", meanwhile)
         assert call(capsys, "resume", "run", "--quiet") == (143, "", says)
     with monkeypatch.context() as patch:
-        patch.setattr("mrgpssm.runs.RunDirectory.note", stop_by(signal.SIGKILL))  # no step is taken again
+        patch.setattr("mrgpssm.training.runs.RunDirectory.note", stop_by(signal.SIGKILL))  # no step is taken again
         assert call(capsys, "resume", "run", "--quiet")[0] == 0
     for name in ("model.mrgpssm", "metrics.json"):
         assert (folder / "run" / name).read_bytes() == (folder / "whole" / name).read_bytes()
@@ -356,10 +356,10 @@ def test_a_fit_that_is_refused_has_written_nothing(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "inside", "says"),
     [
-        (["demo"], "mrgpssm.experiments.demo.run_demo", "It keeps no checkpoints"),
+        (["demo"], "mrgpssm.paper.demo.run_demo", "It keeps no checkpoints"),
         (["sweep", "s.toml"], "mrgpssm.sweep.config.read_sweep", "Finished runs are kept: the same command goes on"),
-        (["tune", "t.toml"], "mrgpssm.storage.read_toml", "Finished trials are kept: the same command goes on"),
-        (["reproduce", "grid"], "mrgpssm.experiments.reproduce.run.reproduce", "Finished pieces are kept"),
+        (["tune", "t.toml"], "mrgpssm.file.read_toml", "Finished trials are kept: the same command goes on"),
+        (["reproduce", "grid"], "mrgpssm.paper.run.reproduce", "Finished pieces are kept"),
         (["report", "run"], "mrgpssm.report.gather.gather", "Stopped."),
         (["data", "fetch", "ballbeam"], "mrgpssm.data.fetch.fetch", "Whole files are kept"),
     ],
@@ -393,16 +393,16 @@ def test_an_estimate_before_a_long_fit(folder, capsys):
 def test_later_stages_grow_by_their_rules(monkeypatch):
     """The growth from a few rows to all: by rows that are learned from or simulated, and by the powers that are said."""
     model = untrained(static=8, trees=2).fitted_
-    monkeypatch.setattr("mrgpssm.costs._ROWS", 40)
-    monkeypatch.setattr("mrgpssm.costs.KERNEL_ROWS", 80)
+    monkeypatch.setattr("mrgpssm.estimator.costs._ROWS", 40)
+    monkeypatch.setattr("mrgpssm.estimator.costs.KERNEL_ROWS", 80)
     clock = iter(range(100))
-    monkeypatch.setattr("mrgpssm.costs.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("mrgpssm.estimator.costs.time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
     def told(model, training, judges, tell):
         for stage in ("kernels", "static part", "trees", "free runs", "noise", "scores", "scores"):
             tell(stage, "somebody")
 
-    monkeypatch.setattr("mrgpssm.costs.judged", told)
+    monkeypatch.setattr("mrgpssm.estimator.costs.judged", told)
     training, validation = [recording(0), recording(1)], [recording(2, rows=80)]
     seconds = time_stages(model, training, validation, lambda seen, other: [Judge(model, seen, other or [], "")])
     assert seconds == {

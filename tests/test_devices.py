@@ -39,8 +39,8 @@ sys.path.insert(0, "tests")
 import jax, numpy as np
 from recordings import recording
 from mrgpssm import MRGPSSM
-from mrgpssm.planning import make_plan
-from mrgpssm.precision import floating_point
+from mrgpssm.training.planning import make_plan
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.training import begin, devices
 from mrgpssm.training.sweep import sweep
 model = MRGPSSM((2,), inducing=4, samples=2, restarts=3, precision="float64")

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from mrgpssm import metrics
-from mrgpssm.diagnostics.calibration import coverage_curve, pit_shares
-from mrgpssm.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
-from mrgpssm.diagnostics.horizon import horizon_edges, rms_by_horizon
-from mrgpssm.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
-from mrgpssm.diagnostics.segments import worst_segments
-from mrgpssm.diagnostics.spectrum import fill_gaps, log_average, segment_rows, welch
-from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
-from mrgpssm.diagnostics.verdict import Findings, Verdict, judge, overall
+from mrgpssm.prediction import metrics
+from mrgpssm.report.diagnostics.calibration import coverage_curve, pit_shares
+from mrgpssm.report.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
+from mrgpssm.report.diagnostics.horizon import horizon_edges, rms_by_horizon
+from mrgpssm.report.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
+from mrgpssm.report.diagnostics.segments import worst_segments
+from mrgpssm.report.diagnostics.spectrum import fill_gaps, log_average, segment_rows, welch
+from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
+from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge, overall
 
 pytestmark = pytest.mark.once
 

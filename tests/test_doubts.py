@@ -15,7 +15,6 @@ from test_datasets import REAL
 from untrained import untrained
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence, load
-from mrgpssm.config import DataConfig, RunConfig
 from mrgpssm.data import Seen
 from mrgpssm.data.datasets import load_dataset
 from mrgpssm.data.doubts import (
@@ -32,9 +31,10 @@ from mrgpssm.data.engine import fixed_splits, load_engine
 from mrgpssm.data.seen import hash_rows
 from mrgpssm.data.synthetic import SETS, engine_like, two_scales
 from mrgpssm.errors import DataError, ModelFileError
-from mrgpssm.modelfile import parse_model
-from mrgpssm.runs import RunDirectory
-from mrgpssm.storage import pack, unpack
+from mrgpssm.estimator.config import DataConfig, RunConfig
+from mrgpssm.file import pack, unpack
+from mrgpssm.prediction.fitted import parse_model
+from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2}

@@ -8,8 +8,9 @@ import pytest
 from recordings import recording
 from scipy.stats import norm
 
-from mrgpssm import MRGPSSM, ConfigError, metrics
-from mrgpssm.modelfile import model_bytes
+from mrgpssm import MRGPSSM, ConfigError
+from mrgpssm.prediction import metrics
+from mrgpssm.prediction.fitted import model_bytes
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence, estimator
+from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence
+from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.data import Scaling
+from mrgpssm.estimator import estimator
 from mrgpssm.model import STABLE, init_ssm
-from mrgpssm.modelfile import FittedModel
-from mrgpssm.options import check_options
-from mrgpssm.params import positive_inverse
-from mrgpssm.simulate import assimilate, start_particles
+from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.run import assimilate, start_particles
+from mrgpssm.spec.options import check_options
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {

@@ -8,9 +8,9 @@ import pytest
 from budget import SIGMAS
 from test_training import TINY, member
 
+from mrgpssm.arrays.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.data import Scaling, Sequence, flatten
 from mrgpssm.model import STABLE, init_ssm
-from mrgpssm.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.training import Task
 from mrgpssm.training.state import Cache, Learner, healthy
 from mrgpssm.training.step import Phase, init_optimiser, step

@@ -16,7 +16,7 @@ from untrained import untrained
 from mrgpssm import ConfigError, load, runtime
 from mrgpssm.cli import main
 from mrgpssm.export import c_source
-from mrgpssm.modelfile import model_bytes
+from mrgpssm.prediction.fitted import model_bytes
 
 pytestmark = pytest.mark.once
 GOLDEN = Path(__file__).parent / "golden" / "model-v2.mrgpssm"

@@ -9,13 +9,13 @@ from fuzzing import ConfigFuzzer, Fuzzer, Tally
 from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, runtime
-from mrgpssm.config import make_config, read_config
-from mrgpssm.modelfile import parse_model
-from mrgpssm.options import check_options
-from mrgpssm.planning import make_plan
-from mrgpssm.precision import floating_point
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.estimator.config import make_config, read_config
+from mrgpssm.prediction.fitted import parse_model
+from mrgpssm.spec.options import check_options
 from mrgpssm.training import begin
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
+from mrgpssm.training.planning import make_plan
 
 pytestmark = pytest.mark.once
 CASES = 1000

@@ -20,18 +20,19 @@ from test_export import walk as walk_in_c
 from test_training import TINY, problem
 from untrained import untrained
 
-from mrgpssm import MRGPSSM, DataError, Sequence, predict, runtime
+from mrgpssm import MRGPSSM, DataError, Sequence, runtime
+from mrgpssm.arrays.gaps import LONGEST, cut
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.cli import main
 from mrgpssm.data import Scaling, Series, fill, flatten
 from mrgpssm.data.series import make_clock
 from mrgpssm.export import c_source
-from mrgpssm.gaps import LONGEST, cut
-from mrgpssm.mean_run import mean_run
 from mrgpssm.model.stability import noiseless_radius
-from mrgpssm.modelfile import FittedModel, model_bytes
-from mrgpssm.planning import make_plan
-from mrgpssm.precision import floating_point
-from mrgpssm.simulate import free_run
+from mrgpssm.prediction import predict
+from mrgpssm.prediction.fitted import FittedModel, model_bytes
+from mrgpssm.prediction.mean import mean_run
+from mrgpssm.prediction.run import free_run
+from mrgpssm.training.planning import make_plan
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather
 from mrgpssm.training.sweep import sweep

@@ -14,7 +14,7 @@ import pytest
 from test_native import agree, problem, relative
 
 from mrgpssm import native
-from mrgpssm.linalg import factors, jittered_cholesky, solve_lower
+from mrgpssm.arrays.linalg import factors, jittered_cholesky, solve_lower
 from mrgpssm.native import gpu_rollout
 from mrgpssm.rollout import FullMC, draw_states
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mrgpssm.arrays.params import lower_triangular
 from mrgpssm.model import PAPER, PRESETS, STABLE, IdentityEmission, init_ssm
-from mrgpssm.params import lower_triangular
 
 PROBE = """
 import json, sys

@@ -14,8 +14,8 @@ from mrgpssm.data.classic import from_benchmark
 from mrgpssm.interop import benchmark
 from mrgpssm.interop.callbacks import MLflow, TensorBoard, scalars
 from mrgpssm.interop.extras import need
-from mrgpssm.progress import told
 from mrgpssm.training import Progress
+from mrgpssm.training.progress import told
 
 pytestmark = pytest.mark.once
 REPORT = Progress(1, 2, 25, np.array([-7.0, np.nan, -3.0]), np.array([1.0, 2, 3]), np.array([0.5, 0.6, 0.4]),

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from recordings import recording
 
-from mrgpssm import MRGPSSM, Sequence, unseen
+from mrgpssm import MRGPSSM, Sequence
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, unseen_rows
-from mrgpssm.planning import make_plan
-from mrgpssm.precision import floating_point
-from mrgpssm.unseen import Judge, Judged
+from mrgpssm.estimator import unseen
+from mrgpssm.estimator.unseen import Judge, Judged
+from mrgpssm.training.planning import make_plan
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 2, "windows": 4, "window": 8, "buffer": 2, "cycles": 2, "steps": 4}
@@ -29,11 +30,14 @@ def judges_of(data: list[Sequence], folds: int, **given: Any) -> list[Judge]:
             found.extend(replace(j, model=replace(j.model, **some)) for j, some in zip(judges, parts, strict=True))
             return np.zeros((2, 2))
 
-        with mock.patch("mrgpssm.unseen._shares", keep):
+        with mock.patch("mrgpssm.estimator.unseen._shares", keep):
             unseen._with_parts(model, training, judges, [mock.Mock(pieces=[])] * len(judges), stage)
         return Judged(model, None, None)
 
-    with mock.patch("mrgpssm.estimator.judged", stop), mock.patch("mrgpssm.unseen.replace", lambda it, **_: it):
+    with (
+        mock.patch("mrgpssm.estimator.estimator.judged", stop),
+        mock.patch("mrgpssm.estimator.unseen.replace", lambda it, **_: it),
+    ):
         MRGPSSM((3, 1), **SMALL, **LEARNED, folds=folds, **given).fit(data, progress=False)
     return found
 

@@ -10,12 +10,12 @@ from budget import SIGMAS
 from configurations import FAMILIES, Family, as_oracle, factor, random_noise, random_ssm, random_windows
 from scipy.linalg import cho_factor, cho_solve
 
+from mrgpssm.arrays.linalg import solve_lower
+from mrgpssm.arrays.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.elbo import elbo
 from mrgpssm.gp import RBF, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
-from mrgpssm.linalg import solve_lower
 from mrgpssm.model import SSM, IdentityEmission, LinearEmission, NonlinearEmission
-from mrgpssm.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.rollout import FullMC, Noise, prior_dynamics
 
 pytestmark = pytest.mark.float64
@@ -186,7 +186,7 @@ def test_unwhitened_q_against_the_oracle():
 
 def test_escalated_jitter_stands_on_every_path():
     """A correlation matrix that needs more than the base jitter: the oracle is given the jitter that was returned."""
-    from mrgpssm import linalg
+    from mrgpssm.arrays import linalg
 
     rng = np.random.default_rng(10)
     component = random_ssm(rng, FAMILIES[0]).components[0]

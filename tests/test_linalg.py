@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mrgpssm import native
-from mrgpssm.linalg import factors, jittered_cholesky, solve_lower
+from mrgpssm.arrays.linalg import factors, jittered_cholesky, solve_lower
 from mrgpssm.rollout import fastest
 
 

@@ -7,8 +7,8 @@ import pytest
 from budget import SIGMAS, SMALL_P
 from scipy import stats
 
-from mrgpssm import metrics
-from mrgpssm.forecast import Forecast
+from mrgpssm.prediction import metrics
+from mrgpssm.prediction.forecast import Forecast
 
 pytestmark = pytest.mark.once
 

@@ -11,9 +11,9 @@ import safetensors.numpy
 from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, load
-from mrgpssm.modelfile import model_bytes, parse_model
-from mrgpssm.options import check_options
-from mrgpssm.storage import pack, unpack
+from mrgpssm.file import pack, unpack
+from mrgpssm.prediction.fitted import model_bytes, parse_model
+from mrgpssm.spec.options import check_options
 
 pytestmark = pytest.mark.once
 HERE = Path(__file__).parent / "golden"

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm.linalg import whitened_kl
-from mrgpssm.params import lower_triangular, lower_triangular_inverse
+from mrgpssm.arrays.linalg import whitened_kl
+from mrgpssm.arrays.params import lower_triangular, lower_triangular_inverse
 from mrgpssm.training import natural
 from mrgpssm.training.natural import natural_gaussian
 

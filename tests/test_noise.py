@@ -11,10 +11,10 @@ from scipy.optimize import approx_fprime
 from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM, ConfigError
+from mrgpssm.blend.noise import Runs, conformal_factors, fit_law, fit_noise, objective
 from mrgpssm.cli import main
 from mrgpssm.data import masks, trained_on, unseen, with_copies
-from mrgpssm.noise.fit import Runs, conformal_factors, fit_law, fit_noise, objective
-from mrgpssm.noise.law import StudentNoise, feature_count, features
+from mrgpssm.runtime.noise import StudentNoise, feature_count, features
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -204,7 +204,7 @@ def test_what_cannot_work_is_refused(given, says):
 def test_folds_that_were_all_given_up_are_spoken_of():
     model = MRGPSSM((3, 1), **SMALL, folds=2)
     with (
-        mock.patch("mrgpssm.estimator.fold_members", return_value=iter(())),
+        mock.patch("mrgpssm.estimator.estimator.fold_members", return_value=iter(())),
         pytest.warns(UserWarning, match="the bands are not calibrated"),
     ):
         model.fit([recording(0), recording(1)], progress=False)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mrgpssm.experiments import record
-from mrgpssm.experiments.record import OLDER, age_note, is_older, sources, write_record
+from mrgpssm.file import record
+from mrgpssm.file.record import OLDER, age_note, is_older, sources, write_record
 
 pytestmark = pytest.mark.once
 

@@ -8,8 +8,8 @@ import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, DataError
+from mrgpssm.advice.refine import neighbours, refine
 from mrgpssm.cli import main
-from mrgpssm.refine import neighbours, refine
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -44,7 +44,7 @@ def test_the_command_prints_what_short_training_says(tmp_path, monkeypatch, caps
     table = np.column_stack([np.arange(len(s)) * s.dt, s.inputs, s.outputs])
     names = ["t", *s.input_names, *s.output_names]
     np.savetxt(tmp_path / "a.csv", table, delimiter=",", header=",".join(names), comments="")
-    monkeypatch.setattr("mrgpssm.refine._SHORT", SMALL | {"calibrate": False})
+    monkeypatch.setattr("mrgpssm.advice.refine._SHORT", SMALL | {"calibrate": False})
     given = ["--inputs", ",".join(s.input_names), "--outputs", ",".join(s.output_names), "--time", "t", "--refine"]
     monkeypatch.setattr("sys.argv", ["mrgpssm", "suggest", str(tmp_path / "a.csv"), *given, "--json"])
     with pytest.raises(SystemExit) as stopped:

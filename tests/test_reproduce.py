@@ -8,25 +8,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm import MRGPSSM, metrics
+from mrgpssm import MRGPSSM
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling
 from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.errors import FitError
-from mrgpssm.experiments.reproduce import pieces
-from mrgpssm.experiments.reproduce.config import EXPERIMENTS, Evaluation, Method, make_options
-from mrgpssm.experiments.reproduce.evaluate import METRICS, evaluate, make_course, row_scores
-from mrgpssm.experiments.reproduce.fleet import chosen, in_units, make_fleet
-from mrgpssm.experiments.reproduce.pieces import run_method
-from mrgpssm.experiments.reproduce.problems import Fold, Problem
-from mrgpssm.experiments.reproduce.run import Setting, reproduce
-from mrgpssm.modelfile import FittedModel
-from mrgpssm.planning import make_plan
-from mrgpssm.precision import floating_point
-from mrgpssm.report.reproduction.page import page
-from mrgpssm.report.reproduction.results import Results
+from mrgpssm.paper import pieces
+from mrgpssm.paper.config import EXPERIMENTS, Evaluation, Method, make_options
+from mrgpssm.paper.evaluate import METRICS, evaluate, make_course, row_scores
+from mrgpssm.paper.fleet import chosen, in_units, make_fleet
+from mrgpssm.paper.pages.page import page
+from mrgpssm.paper.pages.results import Results
+from mrgpssm.paper.pieces import run_method
+from mrgpssm.paper.problems import Fold, Problem
+from mrgpssm.paper.run import Setting, reproduce
+from mrgpssm.prediction import metrics
+from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training.backfit import train_turn
 from mrgpssm.training.journal import Journal
+from mrgpssm.training.planning import make_plan
 
 TINY = {"resolutions": (2,), "inducing": 5, "samples": 3, "windows": 3, "window": 5, "buffer": 1, "cycles": 1,
         "steps": 2, "latent_dim": 1, "restarts": 1}  # fmt: skip
@@ -182,7 +183,7 @@ def test_all_experiments_at_smoke_scale(tmp_path):
     text = page(results, ())
     assert "not run" not in text.replace("| not run |\n", "|\n").split("## What differs")[1].replace('"not run"', "")
     pytest.importorskip("matplotlib")
-    from mrgpssm.report.reproduction.figures import draw_all
+    from mrgpssm.paper.pages.figures import draw_all
 
     assert len(draw_all(results, tmp_path)) == 8
 

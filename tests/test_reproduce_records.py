@@ -10,18 +10,18 @@ from typer.testing import CliRunner
 
 from mrgpssm.cli.main import app
 from mrgpssm.errors import ConfigError, DataError, FitError
-from mrgpssm.experiments.reproduce import batches, complexity, run, semisynthetic
-from mrgpssm.experiments.reproduce.config import EXPERIMENTS, SCALES, load_experiment, make_options
-from mrgpssm.experiments.reproduce.evaluate import METRICS
-from mrgpssm.experiments.reproduce.problems import Problem, engine_problem, halves_problem, measurement
-from mrgpssm.experiments.reproduce.records import agree, digest, is_done, numbers, read_records, save_record
-from mrgpssm.report.reproduction import paper
-from mrgpssm.report.reproduction.claims import claims, look_in, look_in_paper, relative_errors, targets
-from mrgpssm.report.reproduction.page import page
-from mrgpssm.report.reproduction.results import Cell, Results
-from mrgpssm.report.reproduction.tables import ROWS, best, show, side_by_side
+from mrgpssm.paper import batches, complexity, run, semisynthetic
+from mrgpssm.paper.config import EXPERIMENTS, SCALES, load_experiment, make_options
+from mrgpssm.paper.evaluate import METRICS
+from mrgpssm.paper.pages import paper
+from mrgpssm.paper.pages.claims import claims, look_in, look_in_paper, relative_errors, targets
+from mrgpssm.paper.pages.page import page
+from mrgpssm.paper.pages.results import Cell, Results
+from mrgpssm.paper.pages.tables import ROWS, best, show, side_by_side
+from mrgpssm.paper.problems import Problem, engine_problem, halves_problem, measurement
+from mrgpssm.paper.records import agree, digest, is_done, numbers, read_records, save_record
+from mrgpssm.paper.workers import reproduce_on
 from mrgpssm.sweep.engine import Workers
-from mrgpssm.sweep.reproduce import reproduce_on
 
 pytestmark = pytest.mark.once
 
@@ -300,7 +300,7 @@ def test_the_page_says_what_was_not_run(complete):
 
 def test_figures_are_drawn_from_records(complete, tmp_path):
     pytest.importorskip("matplotlib")
-    from mrgpssm.report.reproduction.figures import draw_all, engine
+    from mrgpssm.paper.pages.figures import draw_all, engine
 
     assert draw_all(Results("paper", []), tmp_path) == []
     assert engine(complete) is not None

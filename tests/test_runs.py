@@ -19,9 +19,9 @@ from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, StorageError
 from mrgpssm.errors import Interrupted
-from mrgpssm.progress import Reporter
-from mrgpssm.runs import RunDirectory
-from mrgpssm.storage import atomic, write_atomic
+from mrgpssm.file import atomic, write_atomic
+from mrgpssm.training.progress import Reporter
+from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
 TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 4, "steps": 6}
@@ -38,7 +38,7 @@ def digest(path: Path) -> str:
 WRITER = """
 import os, random, signal, sys, time
 from pathlib import Path
-from mrgpssm.storage import write_atomic
+from mrgpssm.file import write_atomic
 path, rng = Path(sys.argv[1]), random.Random(0)
 contents = [bytes([65 + k]) * (1000 + 50_000 * k) for k in range(4)]
 write_atomic(path, contents[0])
@@ -189,7 +189,7 @@ class StopInStage:
         self.root, self.number, self.by = root, number, by
         self.stages: list[str] = []
         self.steps = 0
-        monkeypatch.setattr("mrgpssm.estimator.reporter", self.reporter)
+        monkeypatch.setattr("mrgpssm.estimator.estimator.reporter", self.reporter)
 
     @contextlib.contextmanager
     def reporter(self, *_):
@@ -212,8 +212,8 @@ LEARNED: dict[str, Any] = {"static": 8, "trees": 2, "noise": "student"}
 @pytest.mark.usefixtures("whole")  # the same programs are compiled already
 def test_a_stop_in_any_stage_after_training_goes_on_with_that_stage_alone(tmp_path, monkeypatch):
     """Static part, trees, free runs, noise and scores: each says how to go on, holds the lock, and ends the same."""
-    monkeypatch.setattr("mrgpssm.static.fit._ITERATIONS", 1)
-    monkeypatch.setattr("mrgpssm.static.fit.KERNEL_ROWS", 50)
+    monkeypatch.setattr("mrgpssm.blend.static._ITERATIONS", 1)
+    monkeypatch.setattr("mrgpssm.blend.static.KERNEL_ROWS", 50)
     data, root = ([recording(0), recording(1)], recording(2)), tmp_path / "run"
     with monkeypatch.context() as patch:
         watched = StopInStage(patch, tmp_path / "whole", 0)

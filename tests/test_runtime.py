@@ -12,15 +12,16 @@ from recordings import recording
 from scipy.special import ndtri
 from untrained import untrained
 
-from mrgpssm import ConfigError, DataError, ModelFileError, runtime, simulate
-from mrgpssm.distributions import counters
-from mrgpssm.distributions.normal import normal_quantile
-from mrgpssm.forecast import LEVELS
-from mrgpssm.linalg import base_jitter
+from mrgpssm import ConfigError, DataError, ModelFileError, runtime
+from mrgpssm.arrays.linalg import base_jitter
+from mrgpssm.file import pack, unpack
 from mrgpssm.model import PRESETS
-from mrgpssm.modelfile import FORMAT_VERSION, model_bytes
+from mrgpssm.prediction import run as simulate
+from mrgpssm.prediction.fitted import FORMAT_VERSION, model_bytes
+from mrgpssm.prediction.forecast import LEVELS
 from mrgpssm.runtime import arrays, read, run
-from mrgpssm.storage import pack, unpack
+from mrgpssm.runtime.distributions import counters
+from mrgpssm.runtime.distributions.normal import normal_quantile
 
 pytestmark = pytest.mark.once
 HERE = Path(__file__).parent / "golden"

@@ -17,10 +17,10 @@ from configurations import (
 )
 from scipy.linalg import expm
 
+from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.elbo import Windows, elbo
 from mrgpssm.gp import RBF
 from mrgpssm.model import PAPER, SSM, Component, from_sde, init_ssm, to_sde
-from mrgpssm.params import positive_inverse
 from mrgpssm.rollout import FullMC, Noise, conditional_moments, inducing_given_path
 
 DELTA_T = [0.01, 0.1, 1.0, 7.0]

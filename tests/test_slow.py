@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mrgpssm.experiments.demo import run_demo
+from mrgpssm.paper.demo import run_demo
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from mrgpssm.arrays.params import contraction, contraction_inverse, positive_inverse
 from mrgpssm.gp import RBF
 from mrgpssm.model import PAPER, StableMean, init_ssm, noiseless_radius, second_moment_bound, spectral_norm
-from mrgpssm.params import contraction, contraction_inverse, positive_inverse
 
 DTYPE = jnp.zeros(()).dtype
 SLACK = 1 + (1e-9 if DTYPE == jnp.float64 else 1e-4)

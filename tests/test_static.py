@@ -10,12 +10,12 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 from mrgpssm import MRGPSSM, Sequence, load
+from mrgpssm.blend import static as fitting
+from mrgpssm.blend.static import Kernel, fit_static, learn_kernels, objective
+from mrgpssm.blend.weigh import MOST_SHARE
 from mrgpssm.data import Drive
-from mrgpssm.static import fit as fitting
-from mrgpssm.static.fit import Kernel, fit_static, learn_kernels, objective
-from mrgpssm.static.law import StaticPart, distances
-from mrgpssm.static.part import Blend
-from mrgpssm.static.weigh import MOST_SHARE
+from mrgpssm.runtime.part import Blend
+from mrgpssm.runtime.static import StaticPart, distances
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}

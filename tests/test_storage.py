@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from mrgpssm import ConfigError, DataError, ModelFileError, load, runtime
-from mrgpssm.config import read_config
 from mrgpssm.data.datasets import sha256
 from mrgpssm.data.fetch import Resuming
 from mrgpssm.data.readers import read_table
 from mrgpssm.errors import StorageError
+from mrgpssm.estimator.config import read_config
+from mrgpssm.file import append_line, make_directory, open_lock, pack, read_json, read_toml, write_json
+from mrgpssm.file.texts import MOST_TEXT
 from mrgpssm.report.trace import read_trace
-from mrgpssm.runs import RunDirectory
-from mrgpssm.storage import append_line, make_directory, open_lock, pack, read_json, read_toml, write_json
-from mrgpssm.storage.texts import MOST_TEXT
+from mrgpssm.training.runs import RunDirectory
 
 pytestmark = [pytest.mark.once, pytest.mark.skipif(os.name != "posix", reason="links, pipes and devices of POSIX")]
 GOLDEN = Path(__file__).parent / "golden" / "model-v5.mrgpssm"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from mrgpssm.advice.suggest import suggest
 from mrgpssm.data import Sequence
 from mrgpssm.data.synthetic import two_scales
 from mrgpssm.errors import DataError
-from mrgpssm.suggest import suggest
 
 pytestmark = pytest.mark.once
 ROOT = Path(os.environ.get("MRGPSSM_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -21,7 +21,7 @@ from mrgpssm import MRGPSSM, ConfigError, FitError, read_sequences
 from mrgpssm.cli.main import app
 from mrgpssm.data.tables import Columns
 from mrgpssm.errors import StorageError
-from mrgpssm.storage import write_json
+from mrgpssm.file import write_json
 from mrgpssm.sweep import engine
 from mrgpssm.sweep.cluster import connect, worker_environments
 from mrgpssm.sweep.config import SweepConfig, make_sweep, read_sweep

@@ -9,9 +9,9 @@ import pytest
 from budget import SIGMAS
 from configurations import Family, as_oracle, random_component, random_ssm
 
+from mrgpssm.arrays.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.gp import RBF, Matern52
 from mrgpssm.model import Component, Dynamics
-from mrgpssm.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.rollout import (
     Analytic,
     FullMC,

@@ -11,7 +11,7 @@ import pytest
 from mrgpssm.data import Scaling, Sequence, flatten
 from mrgpssm.errors import FitError
 from mrgpssm.model import PAPER, STABLE, init_ssm
-from mrgpssm.simulate import Particles, free_run
+from mrgpssm.prediction.run import Particles, free_run
 from mrgpssm.training import Task, TrainingSettings, backfit
 from mrgpssm.training.backfit import partial_output
 from mrgpssm.training.journal import Journal

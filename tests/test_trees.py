@@ -14,14 +14,14 @@ from recordings import recording
 from untrained import untrained
 
 from mrgpssm import MRGPSSM, ModelFileError, Sequence, load, runtime
-from mrgpssm.modelfile import model_bytes, parse_model
-from mrgpssm.static import boost as boosting
-from mrgpssm.static import trees as law
-from mrgpssm.static.boost import Growth, boost, fit_trees, mean_of
-from mrgpssm.static.part import Blend, row_before
-from mrgpssm.static.trees import LEAF, TreesPart
-from mrgpssm.static.weigh import MOST_SHARE, RIDGE, shares
-from mrgpssm.storage import pack, unpack
+from mrgpssm.blend import boost as boosting
+from mrgpssm.blend.boost import Growth, boost, fit_trees, mean_of
+from mrgpssm.blend.weigh import MOST_SHARE, RIDGE, shares
+from mrgpssm.file import pack, unpack
+from mrgpssm.prediction.fitted import model_bytes, parse_model
+from mrgpssm.runtime import trees as law
+from mrgpssm.runtime.part import Blend, row_before
+from mrgpssm.runtime.trees import LEAF, TreesPart
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -296,6 +296,6 @@ def test_validation_sequences_weigh_trees_alone():
 
 
 def test_scikit_learn_is_not_loaded_before_it_is_needed():
-    code = "import json, sys, mrgpssm.unseen, mrgpssm.runtime; print(json.dumps('sklearn' in sys.modules))"
+    code = "import json, sys, mrgpssm.estimator.unseen, mrgpssm.runtime; print(json.dumps('sklearn' in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) is False

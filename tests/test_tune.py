@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from recordings import recording
 
-from mrgpssm import ConfigError, FitError, tune
-from mrgpssm.tune import Best, make_tune
+from mrgpssm import ConfigError, FitError
+from mrgpssm.sweep import tune
+from mrgpssm.sweep.tune import Best, make_tune
 
 pytestmark = pytest.mark.once
 

@@ -15,8 +15,8 @@ from mrgpssm.cli import main
 from mrgpssm.cli.show import print_rows, say
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.data.writers import csv_bytes
-from mrgpssm.progress import announce
-from mrgpssm.words import csv_name, drawable, printable
+from mrgpssm.file.words import csv_name, drawable, printable
+from mrgpssm.training.progress import announce
 
 pytestmark = pytest.mark.once
 MARKUP = ("NOx [ppm]", "flow [/min]", "[bold]x[/bold]", "[red]", "\\[b]", "<b>y</b>", ":smile:")

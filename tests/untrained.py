@@ -7,14 +7,14 @@ import jax
 import numpy as np
 
 from mrgpssm import MRGPSSM
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.blend.boost import fit_trees
+from mrgpssm.blend.noise import Runs, fit_law
 from mrgpssm.data import Scaling
-from mrgpssm.members import init_model, output_groups
-from mrgpssm.modelfile import FittedModel
-from mrgpssm.noise.fit import Runs, fit_law
-from mrgpssm.options import check_options
-from mrgpssm.precision import floating_point
-from mrgpssm.static.boost import fit_trees
-from mrgpssm.static.law import StaticPart
+from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.runtime.static import StaticPart
+from mrgpssm.spec.options import check_options
+from mrgpssm.training.members import init_model, output_groups
 
 
 def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed: int = 0, **given: Any) -> MRGPSSM:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mrgpssm import native
-from mrgpssm.experiments.record import sources, write_record
+from mrgpssm.file.record import sources, write_record
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "trust" / "records"

@@ -4,7 +4,7 @@ import numpy as np
 from account import TESTS, Config, Outcome, keep
 
 from mrgpssm import ModelFileError
-from mrgpssm.modelfile import parse_model
+from mrgpssm.prediction.fitted import parse_model
 
 
 def refused(data: bytes) -> bool:

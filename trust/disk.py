@@ -20,7 +20,7 @@ from account import TESTS, Config, Outcome, keep
 from recordings import recording
 
 from mrgpssm import MRGPSSM, StorageError, load
-from mrgpssm.storage import unpack
+from mrgpssm.file import unpack
 
 FAULTS = {"no space": (errno.ENOSPC, True), "input/output error": (errno.EIO, False), "read-only": (errno.EROFS, True)}
 SIZES: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 6}

@@ -12,7 +12,7 @@ from fuzzing import ConfigFuzzer, Fuzzer, Tally
 from test_fuzzing import checkpoint, parse_config
 
 from mrgpssm import ConfigError, ModelFileError
-from mrgpssm.modelfile import FORMAT_VERSION, parse_model
+from mrgpssm.prediction.fitted import FORMAT_VERSION, parse_model
 from mrgpssm.training.checkpoint import unpack_snapshot
 
 

@@ -9,10 +9,10 @@ from account import Config, Outcome, keep
 from many_fits import resident, slope
 
 from mrgpssm import MRGPSSM, Sequence
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data.synthetic import two_scales
 from mrgpssm.model import Component, noiseless_radius
-from mrgpssm.precision import floating_point
-from mrgpssm.predict import _pieces
+from mrgpssm.prediction.predict import _pieces
 
 OPTIONS: dict[str, Any] = {"inducing": 20, "samples": 10, "windows": 10, "window": 40, "cycles": 6, "steps": 50}
 

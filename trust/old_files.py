@@ -6,7 +6,7 @@ from recordings import recording
 from test_modelfile import changed, put
 
 from mrgpssm import ModelFileError, load
-from mrgpssm.modelfile import FORMAT_VERSION, parse_model
+from mrgpssm.prediction.fitted import FORMAT_VERSION, parse_model
 
 
 def largest_difference(number: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from account import RECORDS, ROOT
 
-from mrgpssm.experiments.record import OLDER, is_older
+from mrgpssm.file.record import OLDER, is_older
 
 
 class Part(NamedTuple):

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from mrgpssm.data import Sequence
     from mrgpssm.data.tables import Columns, read_sequences
     from mrgpssm.errors import ConfigError, DataError, DataWarning, FitError, ModelFileError, StorageError
-    from mrgpssm.estimator import MRGPSSM, load
-    from mrgpssm.forecast import Forecast
+    from mrgpssm.estimator.estimator import MRGPSSM, load
+    from mrgpssm.prediction.forecast import Forecast
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -33,18 +33,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MRGPSSM": "mrgpssm.estimator",
+    "MRGPSSM": "mrgpssm.estimator.estimator",
     "Sequence": "mrgpssm.data",
     "Columns": "mrgpssm.data.tables",
     "read_sequences": "mrgpssm.data.tables",
-    "Forecast": "mrgpssm.forecast",
+    "Forecast": "mrgpssm.prediction.forecast",
     "ConfigError": "mrgpssm.errors",
     "DataError": "mrgpssm.errors",
     "DataWarning": "mrgpssm.errors",
     "FitError": "mrgpssm.errors",
     "ModelFileError": "mrgpssm.errors",
     "StorageError": "mrgpssm.errors",
-    "load": "mrgpssm.estimator",
+    "load": "mrgpssm.estimator.estimator",
 }
 
 

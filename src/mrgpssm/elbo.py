@@ -8,7 +8,7 @@ for K sequences: each has an initial state of its own, all with the same q(x_0),
 import equinox as eqx
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Scalar
+from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.model import SSM, Dynamics
 from mrgpssm.rollout import AbstractScheme, Noise, Rollout, draw_starts, rollout
 

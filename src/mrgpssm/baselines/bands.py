@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from mrgpssm.forecast import LEVELS
+from mrgpssm.prediction.forecast import LEVELS
 
 _FLOOR = 1e-4  # narrowest quantile spacing per unit of z, in units of the training data's deviation
 _NODES = 24

@@ -15,7 +15,7 @@ import pandas as pd
 from mrgpssm.baselines.scoring import Predictive, score_runs
 from mrgpssm.data import Data, Inputs, Scaling, Sequence, as_inputs, as_list, check_alike
 from mrgpssm.errors import ConfigError, DataError
-from mrgpssm.forecast import LEVELS, Forecast
+from mrgpssm.prediction.forecast import LEVELS, Forecast
 
 Report = Callable[[str], None]
 _LINE_SECONDS = 10.0

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mrgpssm import metrics
 from mrgpssm.baselines.bands import Bands
 from mrgpssm.data import Scaling
 from mrgpssm.errors import DataError
-from mrgpssm.forecast import LEVELS
+from mrgpssm.prediction import metrics
+from mrgpssm.prediction.forecast import LEVELS
 
 _GRID = 200  # levels of the pinball integral
 

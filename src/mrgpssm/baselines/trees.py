@@ -14,7 +14,7 @@ from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Linear, fit_ridge
 from mrgpssm.baselines.scoring import Predictive
 from mrgpssm.errors import ConfigError
-from mrgpssm.forecast import LEVELS
+from mrgpssm.prediction.forecast import LEVELS
 
 _RIDGE = 1e-4
 _FEW_ROWS = 5000

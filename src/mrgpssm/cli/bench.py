@@ -14,8 +14,8 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Time a gradient step by every path this machine has, its growth with each size, and free runs."""
-    from mrgpssm.experiments.bench import bench as measure
-    from mrgpssm.experiments.record import write_record
+    from mrgpssm.file.record import write_record
+    from mrgpssm.training.bench import bench as measure
 
     result = measure(quick, lambda line: say(line, err=True))
     if out is not None:

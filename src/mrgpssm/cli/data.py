@@ -76,7 +76,7 @@ def example_files(
 
     from mrgpssm.data.synthetic import engine_like
     from mrgpssm.data.writers import csv_bytes
-    from mrgpssm.storage import write_atomic
+    from mrgpssm.file import write_atomic
 
     names = ("train-1.csv", "train-2.csv", "train-3.csv", "validation.csv", "test.csv")
     there = [name for name in names if (folder / name).exists()]

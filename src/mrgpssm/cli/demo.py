@@ -18,8 +18,8 @@ def demo(
     """Train five models on a two-scale system, let them run freely, and show which follow it."""
     if kind not in ("M1", "M2"):
         raise ConfigError(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
-    from mrgpssm.experiments.demo import run_demo
-    from mrgpssm.experiments.record import write_record
+    from mrgpssm.file.record import write_record
+    from mrgpssm.paper.demo import run_demo
 
     say(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
     result = run_demo(kind, seed, lambda c: say(f"training {c.name} ..."), progress=True)
@@ -30,7 +30,7 @@ def demo(
     write_record(out / "demo.json", result.record())
     written = [out / "demo.json"]
     try:
-        from mrgpssm.report.demo_picture import demo_figure
+        from mrgpssm.paper.demo_picture import demo_figure
     except ImportError:
         say("No figure: matplotlib is missing; install mrgpssm[plot].")
     else:
@@ -43,7 +43,7 @@ def demo(
 def _report(result, path: Path, command: str) -> None:
     """The page to look at; a sentence where its extra is missing."""
     from mrgpssm.cli.report import open_page
-    from mrgpssm.report.demo import demo_evidence
+    from mrgpssm.paper.demo_page import demo_evidence
     from mrgpssm.report.html import check_installed, write_html
 
     try:

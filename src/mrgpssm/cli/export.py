@@ -16,8 +16,8 @@ def export(
     name: Annotated[str, typer.Option(help="Prefix of the C names.")] = "mrgpssm",
 ) -> None:
     """Write the mean model as one dependency-free C99 file, or as a StableHLO program for `jax.export`."""
+    from mrgpssm.file import write_atomic
     from mrgpssm.runtime import load
-    from mrgpssm.storage import write_atomic
 
     if form not in ("c", "stablehlo"):
         raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from mrgpssm.cli.show import print_json, print_rows, print_scores, say, warned
-from mrgpssm.config import RunConfig, make_config, read_config, resolved
 from mrgpssm.errors import ConfigError
+from mrgpssm.estimator.config import RunConfig, make_config, read_config, resolved
 
 Text = str | None
 Whole = int | None
@@ -123,11 +123,11 @@ def resume(
 
 
 def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
-    from mrgpssm.estimator import MRGPSSM
-    from mrgpssm.options import check_calibration
-    from mrgpssm.progress import announce
-    from mrgpssm.runs import RunDirectory
-    from mrgpssm.storage import write_atomic
+    from mrgpssm.estimator.estimator import MRGPSSM
+    from mrgpssm.file import write_atomic
+    from mrgpssm.spec.options import check_calibration
+    from mrgpssm.training.progress import announce
+    from mrgpssm.training.runs import RunDirectory
 
     run = RunDirectory(Path(config.run.directory), config.run.checkpoint_seconds)
     model, training, validation = _prepare(config)
@@ -178,8 +178,8 @@ def _calibrated(model) -> str:
 def _prepare(config: RunConfig):
     """The model, the training and the validation sequences; all that can be wrong is found here."""
     from mrgpssm.data.tables import Columns, read_sequences
-    from mrgpssm.estimator import MRGPSSM
-    from mrgpssm.options import check_options
+    from mrgpssm.estimator.estimator import MRGPSSM
+    from mrgpssm.spec.options import check_options
 
     columns = Columns(config.data.inputs, config.data.outputs, config.data.time, config.data.dt)
     model = MRGPSSM(**config.model)

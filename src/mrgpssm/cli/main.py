@@ -8,11 +8,11 @@ from typing import Any
 
 import typer
 
-from mrgpssm.cache import user_cache
+from mrgpssm.arrays.cache import user_cache
 from mrgpssm.cli import bench, data, demo, export, fit, report, reproduce, suggest, sweep, tune, use
 from mrgpssm.cli.show import say, warned
 from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
-from mrgpssm.interrupts import listening
+from mrgpssm.training.interrupts import listening
 
 app = typer.Typer(
     help="Multi-resolution Gaussian process state-space models.",

@@ -28,11 +28,11 @@ def report(
     """Judge a run on test data and write one HTML file with everything there is to see."""
     if out.suffix not in (".html", ".htm"):
         raise ConfigError(f"--out must end in .html; got {out.name!r}.")
+    from mrgpssm.file import write_atomic
     from mrgpssm.report.charts import sections
     from mrgpssm.report.describe import verdicts
     from mrgpssm.report.gather import gather
     from mrgpssm.report.html import check_installed, render
-    from mrgpssm.storage import write_atomic
 
     check_installed()
     about = {"time": time, "samples": samples, "seed": seed, "notes": note, "compare": compare or []}

@@ -31,9 +31,9 @@ def reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Run an experiment of the paper; finished pieces are skipped, each leaves one record."""
-    from mrgpssm.experiments.reproduce.config import EXPERIMENTS, SCALES
-    from mrgpssm.experiments.reproduce.run import Setting
-    from mrgpssm.experiments.reproduce.run import reproduce as run
+    from mrgpssm.paper.config import EXPERIMENTS, SCALES
+    from mrgpssm.paper.run import Setting
+    from mrgpssm.paper.run import reproduce as run
 
     if what != "all" and what not in EXPERIMENTS:
         raise ConfigError(f"There is no experiment {what!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
@@ -57,8 +57,8 @@ def reproduce(
 
 
 def _on_workers(names, setting, workers: int | None, cluster: str | None, minutes, only) -> None:
+    from mrgpssm.paper.workers import reproduce_on
     from mrgpssm.sweep.engine import Workers
-    from mrgpssm.sweep.reproduce import reproduce_on
 
     if minutes is not None or only is not None:
         raise ConfigError("--minutes and --only are for runs without workers; leave them out.")
@@ -75,8 +75,8 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
     """What the records say, on the terminal or as a page with figures beside it."""
-    from mrgpssm.report.reproduction import page as pages
-    from mrgpssm.report.reproduction.results import Results
+    from mrgpssm.paper.pages import page as pages
+    from mrgpssm.paper.pages.results import Results
 
     results = Results.read(out, scale)
     if show:
@@ -86,7 +86,7 @@ def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Pat
     if page is None:
         return
     try:
-        from mrgpssm.report.reproduction.figures import draw_all
+        from mrgpssm.paper.pages.figures import draw_all
     except ImportError:
         say("No figures: matplotlib is missing; install mrgpssm[plot].", err=True)
         drawn = []

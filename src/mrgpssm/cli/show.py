@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from mrgpssm.errors import DataWarning
-from mrgpssm.words import printable
+from mrgpssm.file.words import printable
 
 _PERCENT = ("coverage_50", "coverage_90", "coverage_95")
 _TITLES = {

@@ -22,8 +22,8 @@ def suggest(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Propose resolutions, window and buffer from the data alone."""
+    from mrgpssm.advice.suggest import suggest as propose
     from mrgpssm.data.tables import Columns, read_sequences
-    from mrgpssm.suggest import suggest as propose
 
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--plot must end in .png, .svg or .pdf; got {plot.name!r}.")
@@ -64,7 +64,7 @@ def _answer(found, ranked) -> str:
 
 
 def _refined(sequences, found):
-    from mrgpssm.refine import neighbours, refine
+    from mrgpssm.advice.refine import neighbours, refine
 
     return refine(sequences, neighbours(found.resolutions), window=found.window, buffer=found.buffer)
 

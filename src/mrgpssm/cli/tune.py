@@ -16,10 +16,10 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Search for options; trials that are in the journal are not run again. Leaves best.toml, for `mrgpssm fit`."""
-    from mrgpssm.config import resolved
-    from mrgpssm.storage import read_toml, write_atomic
-    from mrgpssm.tune import make_tune
-    from mrgpssm.tune import tune as search
+    from mrgpssm.estimator.config import resolved
+    from mrgpssm.file import read_toml, write_atomic
+    from mrgpssm.sweep.tune import make_tune
+    from mrgpssm.sweep.tune import tune as search
 
     chosen = make_tune(read_toml(config), str(config))
     best = search(chosen, workers, lambda line: None if quiet else say(line, err=True))

@@ -96,7 +96,7 @@ def evaluate(
     if methods:
         result["baselines"] = rivals_json(found)
     if out is not None:
-        from mrgpssm.storage import write_json
+        from mrgpssm.file import write_json
 
         write_json(out, result)
     if as_json:
@@ -111,7 +111,7 @@ def evaluate(
 
 
 def _load(path: Path):
-    from mrgpssm.estimator import load
+    from mrgpssm.estimator.estimator import load
 
     if path.is_dir():
         if not (path / "model.mrgpssm").exists():
@@ -158,7 +158,7 @@ def _write(table, path: Path) -> None:
     import io
 
     from mrgpssm.data.writers import csv_bytes
-    from mrgpssm.storage import write_atomic
+    from mrgpssm.file import write_atomic
 
     if path.suffix == ".csv":
         write_atomic(path, csv_bytes(table, "%.15g"))

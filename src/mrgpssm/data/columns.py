@@ -14,7 +14,7 @@ import pandas as pd
 
 from mrgpssm.data.readers import Interchange, Table, as_frame, listing, number
 from mrgpssm.errors import DataError
-from mrgpssm.words import csv_name
+from mrgpssm.file.words import csv_name
 
 Gaps = Literal["split", "irregular", "refuse"]
 Row = Callable[[int], str]  # a row for people

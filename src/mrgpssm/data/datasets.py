@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mrgpssm.cache import user_cache
+from mrgpssm.arrays.cache import user_cache
 from mrgpssm.data.classic import halves, read_table
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
-from mrgpssm.storage import open_regular
+from mrgpssm.file import open_regular
 
 ROOT_VARIABLE = "MRGPSSM_DATA"
 

@@ -1,13 +1,13 @@
-"""The inputs of a sequence with averages and delayed copies of them (`mrgpssm.drive` has the formulas)."""
+"""The inputs of a sequence with averages and delayed copies of them (`mrgpssm.arrays.drive` has the formulas)."""
 
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mrgpssm.arrays.drive import Memory, follow
 from mrgpssm.data.fill import Filled, fill
 from mrgpssm.data.sequence import Sequence
-from mrgpssm.drive import Memory, follow
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from mrgpssm.data.datasets import ROOT_VARIABLE, Dataset, data_root, dataset, find_file, how_to_get, sha256
 from mrgpssm.errors import DataError
-from mrgpssm.storage import discard, flush_folder, open_regular
+from mrgpssm.file import discard, flush_folder, open_regular
 
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 16

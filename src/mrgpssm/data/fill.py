@@ -1,6 +1,6 @@
 """Rows at most one sample apart: gaps are filled before anything is walked.
 
-A row that is added holds the input of the row before the gap and has no outputs. `mrgpssm.gaps` says how a gap is cut:
+A row that is added holds the input of the row before the gap and has no outputs. `mrgpssm.arrays.gaps` cuts a gap
 into equal steps of at most one sample, where up to 5 % of a sample above a whole number count as jitter of the clock.
 R consecutive rows then span at most R samples, so that no step of a component, alone or in a dilated window, is longer
 than its time unit (h <= 1).
@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mrgpssm.arrays.gaps import cut
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
-from mrgpssm.gaps import cut
 
 
 @dataclass(frozen=True, eq=False)

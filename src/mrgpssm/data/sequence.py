@@ -7,9 +7,9 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from mrgpssm.arrays.gaps import checked_time
 from mrgpssm.data.columns import Block, read_block, sample_index
 from mrgpssm.errors import DataError
-from mrgpssm.gaps import checked_time
 
 Names = SequenceOf[str]
 

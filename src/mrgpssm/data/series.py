@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm._types import Array, Float, Int
+from mrgpssm.arrays.types import Array, Float, Int
 from mrgpssm.data.fill import check_filled
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence

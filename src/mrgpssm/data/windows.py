@@ -25,7 +25,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Bool, Float, Int, Key, Scalar
+from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Scalar
 from mrgpssm.data.series import Series
 
 _LEAST_SHARE = 0.1

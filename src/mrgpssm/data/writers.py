@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from mrgpssm.words import csv_name
+from mrgpssm.file.words import csv_name
 
 
 def csv_bytes(table: pd.DataFrame, float_format: str | None = None) -> bytes:

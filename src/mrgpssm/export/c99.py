@@ -7,13 +7,13 @@ from string import Template
 
 import numpy as np
 
+from mrgpssm.arrays.gaps import JITTER
 from mrgpssm.errors import ConfigError
-from mrgpssm.gaps import JITTER
 from mrgpssm.runtime import RuntimeModel
 from mrgpssm.runtime.mean import MeanModel, mean_model
-from mrgpssm.static.law import StaticPart
-from mrgpssm.static.part import Part
-from mrgpssm.static.trees import TreesPart
+from mrgpssm.runtime.part import Part
+from mrgpssm.runtime.static import StaticPart
+from mrgpssm.runtime.trees import TreesPart
 
 _LINE = 6  # numbers
 _RING = 4  # inputs a sample that a delay can remember

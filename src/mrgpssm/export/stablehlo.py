@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jax import export
 
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.errors import ConfigError
-from mrgpssm.precision import floating_point
 from mrgpssm.runtime import RuntimeModel
 from mrgpssm.runtime.mean import mean_model
 

@@ -7,8 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Scalar
-from mrgpssm.params import positive, positive_inverse
+from mrgpssm.arrays.params import positive, positive_inverse
+from mrgpssm.arrays.types import Array, Float, Scalar
 
 _TINY = 1e-30
 

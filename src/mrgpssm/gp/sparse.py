@@ -18,10 +18,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Scalar
+from mrgpssm.arrays.linalg import factors, whitened_kl
+from mrgpssm.arrays.params import lower_triangular
+from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.gp.kernels import AbstractKernel
-from mrgpssm.linalg import factors, whitened_kl
-from mrgpssm.params import lower_triangular
 
 # Σ(z) is a small difference of large numbers: TF32, a GPU's default for float32 products, would leave nothing of it.
 einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)

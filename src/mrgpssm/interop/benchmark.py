@@ -11,9 +11,9 @@ import numpy as np
 
 from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
 from mrgpssm.errors import ConfigError
-from mrgpssm.estimator import MRGPSSM
+from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.interop.extras import need
-from mrgpssm.metrics import rmse
+from mrgpssm.prediction.metrics import rmse
 
 # The unit of each table, and how many of it are one unit of the data.
 UNITS = {

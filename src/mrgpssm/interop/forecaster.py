@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.data import Sequence
-from mrgpssm.estimator import MRGPSSM
+from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.interop.extras import need
 
 _sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster", "interop")

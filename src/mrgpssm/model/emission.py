@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float
+from mrgpssm.arrays.types import Array, Float
 
 
 class AbstractEmission(eqx.Module):

@@ -2,9 +2,9 @@
 
 import equinox as eqx
 
-from mrgpssm._types import Array, Float, Scalar
-from mrgpssm.linalg import gaussian_kl
-from mrgpssm.params import lower_triangular
+from mrgpssm.arrays.linalg import gaussian_kl
+from mrgpssm.arrays.params import lower_triangular
+from mrgpssm.arrays.types import Array, Float, Scalar
 
 
 class Gaussian(eqx.Module):

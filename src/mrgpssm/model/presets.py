@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from mrgpssm import cascade
-from mrgpssm._types import Key
+from mrgpssm.arrays.params import contraction_inverse, lower_triangular_inverse, positive_inverse
+from mrgpssm.arrays.types import Key
 from mrgpssm.gp import RBF, AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
 from mrgpssm.model.emission import AbstractEmission, IdentityEmission
 from mrgpssm.model.initial import Initial
 from mrgpssm.model.ssm import SSM, Component
 from mrgpssm.model.transition import AbstractMean, IdentityMean, StableMean, Transition
-from mrgpssm.params import contraction_inverse, lower_triangular_inverse, positive_inverse
+from mrgpssm.spec import cascade
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ the paper does not have, follows the drift: A^Δ = A / τ, and so on.
 import equinox as eqx
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Scalar
+from mrgpssm.arrays.params import contraction_inverse, lower_triangular, lower_triangular_inverse, positive_inverse
+from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.gp import AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.model.emission import AbstractEmission
 from mrgpssm.model.initial import Initial
 from mrgpssm.model.ssm import AbstractComponent, Component
 from mrgpssm.model.transition import Dynamics, IdentityMean, StableMean, Transition
-from mrgpssm.params import contraction_inverse, lower_triangular, lower_triangular_inverse, positive_inverse
 
 
 class SDEComponent(AbstractComponent):

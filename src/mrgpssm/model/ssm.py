@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from mrgpssm import cascade
-from mrgpssm._types import Array, Float
+from mrgpssm.arrays.params import positive
+from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model.emission import AbstractEmission
 from mrgpssm.model.initial import Initial
 from mrgpssm.model.transition import Dynamics, Transition
-from mrgpssm.params import positive
+from mrgpssm.spec import cascade
 
 
 class AbstractComponent(eqx.Module):
@@ -66,7 +66,7 @@ class SSM(eqx.Module, Generic[ComponentT]):
 
     `time_units[l]` is component l's time unit in raw samples: its resolution R_l. A step over r raw samples then has
     size h = r / R_l. Where `cascading`, the states of slower components are inputs of the faster ones
-    (`mrgpssm.cascade`).
+    (`mrgpssm.spec.cascade`).
     """
 
     components: tuple[ComponentT, ...]

@@ -7,7 +7,7 @@ mean, for which all bounds are infinite.
 
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Scalar
+from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.model.transition import Dynamics
 
 

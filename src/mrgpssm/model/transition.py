@@ -14,9 +14,9 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Scalar
+from mrgpssm.arrays.params import contraction, positive
+from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.gp import Conditional, SparseGP
-from mrgpssm.params import contraction, positive
 
 
 class Forcing(NamedTuple):

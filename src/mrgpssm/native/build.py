@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jax
 
-from mrgpssm.cache import user_cache
+from mrgpssm.arrays.cache import user_cache
 
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-pthread", "-w")
 # Not -ffast-math: a number that is not finite must come out as one.

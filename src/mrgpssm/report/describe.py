@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.diagnostics.verdict import Findings, Verdict, judge
 from mrgpssm.report.charts.residuals import follows
+from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge
 from mrgpssm.report.evidence import Evidence, digits_for, score
 
 _MEANINGS = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm import metrics
-from mrgpssm.forecast import Forecast
+from mrgpssm.prediction import metrics
+from mrgpssm.prediction.forecast import Forecast
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
+from mrgpssm.file.words import drawable
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, pieces
+from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.palette import DIVERGING_LIGHT, LIGHT, SEQUENTIAL
 from mrgpssm.report.pictures import save_figure
-from mrgpssm.words import drawable
 
 _POINTS = 4000
 _COLUMNS = 3

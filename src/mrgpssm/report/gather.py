@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.config import RunConfig, make_config, read_config
 from mrgpssm.data import Sequence as Series
 from mrgpssm.data import match
 from mrgpssm.data.doubts import doubt_inputs, doubt_scores, was_seen
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
-from mrgpssm.estimator import load
-from mrgpssm.forecast import FINE_LEVELS, Forecast
-from mrgpssm.modelfile import FittedModel
-from mrgpssm.predict import forecast
+from mrgpssm.estimator.config import RunConfig, make_config, read_config
+from mrgpssm.estimator.estimator import load
+from mrgpssm.file import read_bytes, read_json
+from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
+from mrgpssm.prediction.predict import forecast
 from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
 from mrgpssm.report.learned import learned
 from mrgpssm.report.trace import read_trace
-from mrgpssm.runs import RunDirectory
-from mrgpssm.storage import read_bytes, read_json
+from mrgpssm.training.runs import RunDirectory
 
 _AGAIN = "again"  # the folder of a repeated run
 

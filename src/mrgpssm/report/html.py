@@ -8,15 +8,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.diagnostics.verdict import overall
 from mrgpssm.errors import ConfigError
+from mrgpssm.file import write_atomic
 from mrgpssm.report.chart import Line, Panel, Points, Section
 from mrgpssm.report.charts import sections
 from mrgpssm.report.describe import column_rows, recording_rows, score_rows, setting_rows, verdicts
+from mrgpssm.report.diagnostics.verdict import overall
 from mrgpssm.report.evidence import Evidence
 from mrgpssm.report.palette import DARK, DIVERGING_DARK, DIVERGING_LIGHT, LIGHT, SEQUENTIAL
 from mrgpssm.report.payload import Payload, collect, pack
-from mrgpssm.storage import write_atomic
 
 
 def write_html(evidence: Evidence, path: Path) -> None:

@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm._types import Array
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.arrays.types import Array
 from mrgpssm.model import SSM, Dynamics
 from mrgpssm.model import Component as ModelComponent
-from mrgpssm.modelfile import FittedModel
-from mrgpssm.precision import floating_point
+from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.report.evidence import Component, DriftMap, Learned
 
 _ROWS = 20_000  # of the test inputs, to see where the state goes

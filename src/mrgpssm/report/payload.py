@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, Ticks, pieces
+from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.evidence import digits_for
 
 BUDGET = 1_500_000  # points of all long series together

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from mrgpssm.storage import write_atomic
+from mrgpssm.file import write_atomic
 
 
 def save_figure(figure: Figure, path: Path, **options: Any) -> None:

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from mrgpssm.advice.suggest import Advice, Suggestion
+from mrgpssm.file.words import drawable
 from mrgpssm.report.pictures import save_figure
-from mrgpssm.suggest import Advice, Suggestion
-from mrgpssm.words import drawable
 
 MOST_OUTPUTS = 6
 _ALONE, _CORNER = "#222222", "#888888"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.errors import ModelFileError
+from mrgpssm.file import parse_json, read_bytes
 from mrgpssm.report.evidence import Trace
-from mrgpssm.storage import parse_json, read_bytes
 
 _MOST = 2**26  # bytes
 _KEYS = {"component", "cycle", "done", "total", "bound", "kl"}

@@ -15,8 +15,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Int, Scalar
-from mrgpssm.linalg import solve_lower
+from mrgpssm.arrays.linalg import solve_lower
+from mrgpssm.arrays.types import Array, Float, Int, Scalar
 from mrgpssm.model import Dynamics, Forcing
 from mrgpssm.rollout.base import AbstractScheme, Noise, Path
 

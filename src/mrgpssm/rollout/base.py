@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Int, Key
+from mrgpssm.arrays.types import Array, Float, Int, Key
 from mrgpssm.model import SSM, AbstractComponent, Dynamics
 
 _INITIAL, _INDUCING, _PROCESS = 10, 11, 12

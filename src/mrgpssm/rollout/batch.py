@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float
+from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model import SSM, Dynamics
 from mrgpssm.rollout.base import AbstractScheme, Noise, Rollout
 from mrgpssm.rollout.full_mc import FullMC

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float
+from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model import Dynamics
 from mrgpssm.native import ready
 from mrgpssm.rollout.base import AbstractScheme, Noise, Path

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from mrgpssm import native
-from mrgpssm._types import Array, Float
+from mrgpssm.arrays.types import Array, Float
 from mrgpssm.gp import RBF
 from mrgpssm.model import Dynamics
 from mrgpssm.native import cpu, gpu, gpu_rollout

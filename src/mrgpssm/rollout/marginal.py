@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float
+from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model import Dynamics
 from mrgpssm.rollout.base import AbstractScheme, Noise, Path
 

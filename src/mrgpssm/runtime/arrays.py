@@ -1,7 +1,7 @@
 """From the tensors of a model file to the arrays that a simulation needs.
 
 The leading axes are N models (rounds of the ensemble x groups of outputs) and L components; a stored parameter is raw,
-as in `mrgpssm.params`: softplus makes it positive, G L⁻ᵀ with L Lᵀ = I + GᵀG makes it a contraction.
+as in `mrgpssm.arrays.params`: softplus makes it positive, G L⁻ᵀ with L Lᵀ = I + GᵀG makes it a contraction.
 """
 
 from dataclasses import dataclass

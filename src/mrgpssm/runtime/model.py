@@ -6,15 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
-from mrgpssm.drive import Memory, follow
+from mrgpssm.arrays.drive import Memory, follow
+from mrgpssm.arrays.gaps import checked_time, cut
 from mrgpssm.errors import ConfigError, DataError
-from mrgpssm.gaps import checked_time, cut
-from mrgpssm.noise.law import StudentNoise
-from mrgpssm.output import LEVELS, OutputLaw
 from mrgpssm.runtime.arrays import Arrays
+from mrgpssm.runtime.noise import StudentNoise
+from mrgpssm.runtime.output import LEVELS, OutputLaw
+from mrgpssm.runtime.part import Blend
 from mrgpssm.runtime.run import Course, Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
-from mrgpssm.static.part import Blend
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.cascade import slower
 from mrgpssm.errors import ModelFileError
-from mrgpssm.noise.files import read_noise
+from mrgpssm.file.tensors import read_tensors, unpack
 from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays
 from mrgpssm.runtime.model import Initial, RuntimeModel
-from mrgpssm.static.files import read_parts
-from mrgpssm.static.part import Blend
-from mrgpssm.storage.tensors import read_tensors, unpack
+from mrgpssm.runtime.noise_files import read_noise
+from mrgpssm.runtime.part import Blend
+from mrgpssm.runtime.part_files import read_parts
+from mrgpssm.spec.cascade import slower
 
 FORMAT_VERSION = 5
 _KIND, _FILTERS, _DELAY = "mrgpssm-model", 16, 100_000

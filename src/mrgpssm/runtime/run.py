@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mrgpssm.distributions.counters import Words, fold_in, normal, seed_key
-from mrgpssm.output import add_up, blend_parts
 from mrgpssm.runtime.arrays import Arrays
-from mrgpssm.static.part import row_before
+from mrgpssm.runtime.distributions.counters import Words, fold_in, normal, seed_key
+from mrgpssm.runtime.output import add_up, blend_parts
+from mrgpssm.runtime.part import row_before
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
 
-_START, _PROCESS, _STEP, _ROUND = 0, 1, 12, 1000  # streams of `mrgpssm.simulate`, `rollout.base` and `predict`
+_START, _PROCESS, _STEP, _ROUND = 0, 1, 12, 1000  # streams of `mrgpssm.prediction.run`, `rollout.base` and `predict`
 _CHUNK = 200_000
 
 

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mrgpssm.drive import Memory
+from mrgpssm.arrays.drive import Memory
 from mrgpssm.errors import DataError
-from mrgpssm.output import Measurements, add_up, blend_parts
+from mrgpssm.runtime.output import Measurements, add_up, blend_parts
+from mrgpssm.runtime.part import row_before
 from mrgpssm.runtime.run import Course, Randomness, begin, emitted, joined
-from mrgpssm.static.part import row_before
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.config import model_keys
 from mrgpssm.errors import ConfigError
-from mrgpssm.options import Options, check_options
-from mrgpssm.storage import read_toml
+from mrgpssm.estimator.config import model_keys
+from mrgpssm.file import read_toml
+from mrgpssm.spec.options import Options, check_options
 
 _SWEEP = {"directory": str, "fleet": int, "samples": int, "keep_models": bool}
 _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": float, "gaps": str, "split": list}

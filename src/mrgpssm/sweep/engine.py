@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mrgpssm.storage import make_directory
+from mrgpssm.file import make_directory
 from mrgpssm.sweep.cluster import connect, run_tasks
 from mrgpssm.sweep.config import SweepConfig
 from mrgpssm.sweep.pack import run_pack

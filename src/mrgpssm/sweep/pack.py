@@ -9,17 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.choosing import best_restarts
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, Sequence, check_alike, check_lengths, fill, flatten
 from mrgpssm.errors import FitError
-from mrgpssm.experiments.record import write_record
-from mrgpssm.members import make_members, start_on_data, training_settings
+from mrgpssm.estimator.choosing import best_restarts
+from mrgpssm.file.record import write_record
 from mrgpssm.model import SSM, Component
-from mrgpssm.modelfile import FittedModel, write_model
-from mrgpssm.precision import floating_point
-from mrgpssm.predict import scores
+from mrgpssm.prediction.fitted import FittedModel, write_model
+from mrgpssm.prediction.predict import scores
 from mrgpssm.sweep.runs import FORMAT, Loaded, Pack, Run, load_splits, record_path
 from mrgpssm.training import FleetFit, Plan, Task, begin, fit_fleet
+from mrgpssm.training.members import make_members, start_on_data, training_settings
 
 Fresh = tuple[Task, SSM[Component]]
 

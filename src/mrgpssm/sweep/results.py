@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from mrgpssm.data.writers import csv_bytes
-from mrgpssm.storage import write_atomic
+from mrgpssm.file import write_atomic
+from mrgpssm.file.words import drawable
 from mrgpssm.sweep.runs import Run, read_record
-from mrgpssm.words import drawable
 
 
 def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:

@@ -12,8 +12,8 @@ import numpy as np
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ModelFileError
-from mrgpssm.options import Options
-from mrgpssm.storage import read_json
+from mrgpssm.file import read_json
+from mrgpssm.spec.options import Options
 from mrgpssm.sweep.config import Dataset, SweepConfig
 
 FORMAT = 1

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mrgpssm._types import Array, Float, Int
+from mrgpssm.arrays.types import Array, Float, Int
 from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
 from mrgpssm.training.devices import fleet_mesh, fleet_program, on_all, on_first

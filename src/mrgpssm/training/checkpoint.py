@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mrgpssm.errors import ModelFileError
-from mrgpssm.storage import fill, named_leaves, pack, unpack
+from mrgpssm.file import fill, named_leaves, pack, unpack
 from mrgpssm.training.backfit import Plan, Snapshot
 from mrgpssm.training.journal import Progress
 

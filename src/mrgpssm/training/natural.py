@@ -14,10 +14,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm._types import Array, Float, Scalar
+from mrgpssm.arrays.params import lower_triangular, lower_triangular_inverse
+from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.gp.sparse import einsum
 from mrgpssm.model import SSM, Component
-from mrgpssm.params import lower_triangular, lower_triangular_inverse
 
 _LONGEST = 0.3
 

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import optax
 
-from mrgpssm._types import Array, Bool, Float, Int, Keys, Scalar
+from mrgpssm.arrays.types import Array, Bool, Float, Int, Keys, Scalar
 from mrgpssm.model import SSM, Component
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mrgpssm._types import Array, Bool, Float, Int, Key, Scalar
+from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Scalar
 from mrgpssm.data import Series, draw_windows
 from mrgpssm.elbo import ElboTerms, Windows, elbo_terms
 from mrgpssm.model import SSM, Component

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm._types import Array, Float
+from mrgpssm.arrays.types import Array, Float
 from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
 from mrgpssm.training.state import Cache, Task

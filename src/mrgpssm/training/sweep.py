@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mrgpssm._types import Array, Float, Int, Key, Keys, Scalar
+from mrgpssm.arrays.types import Array, Float, Int, Key, Keys, Scalar
 from mrgpssm.data import Series
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component

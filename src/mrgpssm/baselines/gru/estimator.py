@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.baselines.bands import Calibration, calibrate
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
 from mrgpssm.baselines.gru.fleet import Best, Member, left_out, simulate, train
@@ -15,7 +16,6 @@ from mrgpssm.baselines.gru.layout import Candidate, Layout, lay_out, network_fea
 from mrgpssm.baselines.gru.network import Weights
 from mrgpssm.baselines.scoring import Predictive
 from mrgpssm.data import Sequence
-from mrgpssm.precision import floating_point
 
 _CHUNK_ROWS = 4096
 

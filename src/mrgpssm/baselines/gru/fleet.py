@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from mrgpssm._types import Array, Float, Int, Key
+from mrgpssm.arrays.types import Array, Float, Int, Key
 from mrgpssm.baselines.gru.network import Weights, init_weights, loss, run
 
 _PATIENCE = 0.3  # stop when no member of the fleet has improved for this share of all steps

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm._types import Array, Float, Key
-from mrgpssm.forecast import LEVELS
+from mrgpssm.arrays.types import Array, Float, Key
+from mrgpssm.prediction.forecast import LEVELS
 
 READOUT = 1 + len(LEVELS)
 _MIDDLE = LEVELS.index(0.5)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mrgpssm.diagnostics.calibration import coverage_curve, pit_shares
 from mrgpssm.report.chart import Bars, Line, Panel, Points, Rule, Section
+from mrgpssm.report.diagnostics.calibration import coverage_curve, pit_shares
 from mrgpssm.report.evidence import Evidence
 
 

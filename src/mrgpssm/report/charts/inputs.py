@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mrgpssm.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
 from mrgpssm.report.chart import Bars, Line, Mark, Panel, Section
+from mrgpssm.report.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
 from mrgpssm.report.evidence import Evidence
 from mrgpssm.report.palette import part_role
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mrgpssm.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
 from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
+from mrgpssm.report.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
 from mrgpssm.report.evidence import Evidence
 from mrgpssm.report.palette import PARTS, part_role
 

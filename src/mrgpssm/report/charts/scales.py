@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from mrgpssm.diagnostics.horizon import horizon_edges, rms_by_horizon
-from mrgpssm.diagnostics.spectrum import log_average, segment_rows, welch
 from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
 from mrgpssm.report.charts.simulation import component_label
+from mrgpssm.report.diagnostics.horizon import horizon_edges, rms_by_horizon
+from mrgpssm.report.diagnostics.spectrum import log_average, segment_rows, welch
 from mrgpssm.report.evidence import Evidence
 from mrgpssm.report.palette import part_role
 

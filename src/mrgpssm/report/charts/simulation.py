@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mrgpssm.diagnostics.segments import worst_segments
 from mrgpssm.report.chart import Band, Line, Mark, Panel, Section
+from mrgpssm.report.diagnostics.segments import worst_segments
 from mrgpssm.report.evidence import Evidence, Recording, score
 from mrgpssm.report.palette import part_role
 

@@ -1,0 +1,1 @@
+"""The model as users hold it: check, choose, train, calibrate, simulate, save."""

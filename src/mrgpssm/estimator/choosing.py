@@ -1,0 +1,55 @@
+"""From a trained fleet to models: the best restarts of every output, and the models of the folds."""
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+
+from mrgpssm.data import Scaling, Sequence
+from mrgpssm.errors import FitError
+from mrgpssm.model import SSM, Component
+from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.spec.options import Options
+from mrgpssm.training import FleetFit
+from mrgpssm.training.members import output_groups
+
+
+def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+    """The restarts with the best bounds, for every output."""
+    groups = output_groups(options, len(first.output_names))
+    each = options.restarts + options.folds
+    bounds = fleet.bounds.reshape(len(groups), each)[:, : options.restarts]
+    bounds = np.where(np.isnan(bounds), -np.inf, bounds)
+    lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
+    if lost:
+        raise FitError(
+            f"Training failed for output {lost[0]!r}: no restart ended with a finite bound. "
+            'Lower learning_rate, or use preset="stable" and precision="float64".'
+        )
+    ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * each
+    # As many as every output has: a restart that was given up has no bound.
+    rounds = max(1, min(options.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
+    return FittedModel(
+        options=options,
+        ensemble=tuple(tuple(_member(fleet, i) for i in ranked[:, number]) for number in range(rounds)),
+        scaling=scaling,
+        input_names=first.input_names,
+        output_names=first.output_names,
+        units=dict(first.units),
+        dt=first.dt,
+        bounds=bounds,
+        skipped=np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : options.restarts],
+        calibration=np.ones(len(first.output_names)),
+    )
+
+
+def fold_members(options: Options, fleet: FleetFit, groups: int) -> Iterator[tuple[int, tuple[SSM[Component], ...]]]:
+    """The number of every fold and its models, one per group of outputs; a fold that was given up is left out."""
+    for k in range(options.folds):
+        places = [g * (options.restarts + options.folds) + options.restarts + k for g in range(groups)]
+        if fleet.alive[places].all():
+            yield k, tuple(_member(fleet, i) for i in places)
+
+
+def _member(fleet: FleetFit, index: int) -> SSM[Component]:
+    return jax.tree.map(lambda x: x[int(index)], fleet.state.ssm)

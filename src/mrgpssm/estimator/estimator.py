@@ -1,0 +1,540 @@
+"""MRGPSSM: fit, simulate, score, save; and load."""
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as SequenceOf
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from mrgpssm.advice.automatic import choose
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.data import (
+    Data,
+    Inputs,
+    Scaling,
+    Seen,
+    Sequence,
+    as_inputs,
+    as_list,
+    check_alike,
+    check_lengths,
+    fill,
+    match,
+    trained_on,
+    unseen,
+)
+from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
+from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.estimator.choosing import best_restarts, fold_members
+from mrgpssm.estimator.costs import time_stages
+from mrgpssm.estimator.unseen import Judge, Judged, judged
+from mrgpssm.model import SSM, Component
+from mrgpssm.native import ready
+from mrgpssm.prediction.fitted import FittedModel, model_bytes, read_model, write_model
+from mrgpssm.prediction.forecast import LEVELS, Forecast
+from mrgpssm.prediction.mean import mean_run
+from mrgpssm.prediction.predict import forecast, scores
+from mrgpssm.runtime import Stepper, parse
+from mrgpssm.spec.options import LISTS, Options, check_calibration, check_options, check_simulation
+from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
+from mrgpssm.training.checkpoint import fingerprint
+from mrgpssm.training.estimate import estimate
+from mrgpssm.training.planning import fold_scalings, make_plan
+from mrgpssm.training.progress import announce, reporter, told, warn_of
+from mrgpssm.training.runs import CHECKPOINT_SECONDS, RunDirectory, open_run, session, write_json
+
+
+class MRGPSSM:
+    """A probabilistic simulator learned at several time resolutions (Longi et al., 2022).
+
+    One resolution is a GPSSM, several equal ones an MC-GPSSM, several different ones an MR-GPSSM. Each output has a
+    model of its own, trained side by side, unless `joint`.
+
+    Without resolutions, `fit` chooses whatever is None from the data and says why (`chosen_`). With resolutions, what
+    is None has the fixed value that is named below, the paper's (supplement E.1). Four things differ from the paper
+    unless they are given: the `stable` preset, windows that start from cached states, fast components trained before
+    slow ones, and a learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
+    `resolutions=(30, 5, 1), preset="paper", window_start="initial", order="given", anneal=1.0`.
+
+    Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, `chosen_`,
+    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`. What
+    is doubtful about data is a `DataWarning`, and `doubts_` keeps those of `fit`.
+
+        model = MRGPSSM().fit(train, run_dir="run")
+        run = model.simulate(inputs)
+
+    Args:
+        resolutions: Samples that one training step covers, one number per component, such as (30, 5, 1).
+        latent_dim: Latent dimensions D_l of each component (2).
+        inducing: Inducing points M of each Gaussian process (50).
+        samples: Trajectories drawn for each window in training (20).
+        windows: Windows in a mini-batch (20).
+        window: Scored points B of a window (50).
+        buffer: Points B_0 before them, which score nothing (10).
+        cycles: Rounds of backfitting over all components (10).
+        steps: Gradient steps per component and cycle (300).
+        learning_rate: Adam's step size at the start of a cycle.
+        anneal: The factor that the learning rate has fallen to in the last cycle.
+        restarts: Random starts of every output, trained side by side (1).
+        ensemble: How many of them, the best, are kept and simulated as a mixture (1).
+        preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
+        precision: Floating-point type of everything that is computed.
+        window_start: Where windows start: "cache" takes the component's own last simulation, "initial" q(x_0).
+        order: "fast-first" trains components by increasing resolution, "given" in the order of `resolutions`.
+        joint: One model with a common state for all outputs, instead of one per output.
+        calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some, or on `folds`.
+        seed: Seed of everything random in training.
+        filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them
+            (none).
+        folds: Further models of every output, each trained without a part of the data; their free runs over it
+            calibrate the bands where `fit` is given no validation sequences (0).
+        noise: What the bands assume of measurements: "gaussian", the same everywhere, or "student", heavy tails and a
+            width that depends on inputs and outputs, learned in calibration, or "boosted", the same with the help of
+            boosted trees ("gaussian").
+        delays: Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times (none).
+        static: Inducing rows of an instantaneous component, a Gaussian process of the inputs, their averages and
+            delayed copies; its share in the output is learned on unseen data, as the bands are (0: there is none).
+        finetune: Further cycles after backfitting in which components train together, on windows of every stride: at
+            stride r all whose resolution is at least r (0).
+        cascade: The states of slower components are inputs of the faster ones (False).
+        optimiser: "adam", or "natural": natural gradients for q(v), Adam for everything else ("adam").
+        early_stopping: Keep the cycle that is best in free runs over unseen data; needs `validation` or `folds`
+            (False).
+        trees: Boosted trees of the same inputs as `static`, at most so many; weighed on unseen data as well (0).
+    """
+
+    def __init__(
+        self,
+        resolutions: SequenceOf[int] | None = None,
+        latent_dim: int | None = None,
+        inducing: int | None = None,
+        samples: int | None = None,
+        windows: int | None = None,
+        window: int | None = None,
+        buffer: int | None = None,
+        cycles: int | None = None,
+        steps: int | None = None,
+        learning_rate: float = 0.05,
+        anneal: float = 0.1,
+        restarts: int | None = None,
+        ensemble: int | None = None,
+        preset: Literal["stable", "paper"] = "stable",
+        precision: Literal["float32", "float64"] = "float32",
+        window_start: Literal["cache", "initial"] = "cache",
+        order: Literal["fast-first", "given"] = "fast-first",
+        joint: bool = False,
+        calibrate: bool = True,
+        seed: int = 0,
+        filters: SequenceOf[float] | None = None,
+        folds: int | None = None,
+        noise: Literal["gaussian", "student", "boosted"] | None = None,
+        delays: SequenceOf[int] | None = None,
+        static: int | None = None,
+        finetune: int | None = None,
+        cascade: bool | None = None,
+        optimiser: Literal["adam", "natural"] | None = None,
+        early_stopping: bool | None = None,
+        trees: int | None = None,
+    ):
+        self.resolutions = resolutions
+        self.latent_dim = latent_dim
+        self.inducing = inducing
+        self.samples = samples
+        self.windows = windows
+        self.window = window
+        self.buffer = buffer
+        self.cycles = cycles
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.anneal = anneal
+        self.restarts = restarts
+        self.ensemble = ensemble
+        self.preset = preset
+        self.precision = precision
+        self.window_start = window_start
+        self.order: Literal["fast-first", "given"] = order
+        self.joint = joint
+        self.calibrate = calibrate
+        self.seed = seed
+        self.filters = filters
+        self.folds = folds
+        self.noise = noise
+        self.delays = delays
+        self.static = static
+        self.finetune = finetune
+        self.cascade = cascade
+        self.optimiser = optimiser
+        self.early_stopping = early_stopping
+        self.trees = trees
+
+    def get_params(self) -> dict[str, Any]:
+        """The constructor's arguments, as given.
+
+        Returns:
+            Names and values, so that `MRGPSSM(**model.get_params())` is the same model, untrained.
+        """
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def check(
+        self, sequences: Sequence | Iterable[Sequence], validated: bool = False
+    ) -> tuple[Options, list[Sequence], Scaling]:
+        """All that `fit` chooses and checks before it computes; one sentence says what cannot work.
+
+        Args:
+            sequences: What `fit` would be given.
+            validated: Whether it would be given validation sequences, too.
+
+        Returns:
+            The checked options, the sequences as a list, and the scaling to zero mean and unit variance.
+
+        Raises:
+            ConfigError: An argument makes no sense.
+            DataError: The sequences differ in columns or dt, or none is long enough for a window.
+        """
+        training = as_list(sequences)
+        check_options(self.get_params())
+        check_alike(training)
+        chosen = choose(self.get_params(), training, validated)
+        options, self.chosen_ = check_options(chosen.settings), chosen.reasons
+        _check_data(options, training)
+        return options, training, Scaling.fit(map(options.drive, training))
+
+    def estimate(
+        self, sequences: Sequence | Iterable[Sequence], validation: Sequence | Iterable[Sequence] | None = None
+    ) -> dict[str, Any]:
+        """What `fit` would take on this machine: a few steps, and later stages on a few rows, are timed.
+
+        Args:
+            sequences: What `fit` would be given.
+            validation: And the validation sequences.
+
+        Returns:
+            `rows` of the recordings, `members`, `steps`, `step_seconds`, `sweep_seconds`, `stages` (seconds of training
+            and of every stage after it), `seconds` in all, and `megabytes`.
+        """
+        options, training, scaling = self.check(sequences, validation is not None)
+        held_out = _held_out(options, training[0], validation)
+        warn_of(doubt_training(training, held_out or [], _asked(options)))
+        with floating_point(options.precision):
+            plan, ssm = make_plan(options, training, scaling, held_out or [])
+            start = begin(plan, ssm)
+            cost = estimate(plan, start)
+        untrained = FleetFit(start.state, np.zeros(len(start.alive)), start.alive, ())
+        model = best_restarts(options, untrained, scaling, training[0])
+        later = time_stages(model, training, held_out, lambda *given: _judges(model, untrained, *given))
+        stages = {"training": cost["seconds"], **later}
+        return {"rows": sum(map(len, training)), **cost, "stages": stages, "seconds": sum(stages.values())}
+
+    def fit(
+        self,
+        sequences: Data,
+        validation: Data | None = None,
+        progress: bool = True,
+        run_dir: str | os.PathLike[str] | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        callbacks: SequenceOf[Callable[[Progress], None]] = (),
+        *,
+        inputs: SequenceOf[str] = (),
+        outputs: SequenceOf[str] = (),
+        dt: float | None = None,
+    ) -> "MRGPSSM":
+        """Learn from one or many recordings; `validation` calibrates the bands and is scored.
+
+            model.fit(table, inputs=["speed", "load"], outputs=["NOx"])
+
+        Scores before and after calibration are kept in `uncalibrated_scores_` and `validation_scores_`.
+
+        With `run_dir`, the run leaves its trace, checkpoints and model there; started again with the same data and
+        arguments, a run that was cut short goes on where it stood. Every callback sees the progress after each
+        chunk of steps (`mrgpssm.interop.callbacks` has some).
+
+        Args:
+            sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and
+                `outputs`. An index of dates or durations is the time of a table.
+            validation: Other recordings, whose columns are found by name: the bands, the shares of static parts and,
+                with `early_stopping`, the best cycle are learned on them, and nothing else.
+            progress: Show a bar, or a line now and then where there is no terminal.
+            run_dir: A folder for this run alone.
+            checkpoint_seconds: Seconds between checkpoints.
+            callbacks: Functions of the progress.
+            inputs: Names of the input columns of tables.
+            outputs: Names of the output columns of tables.
+            dt: Seconds between the rows of tables; left out, the median step of their times, else 1 s.
+
+        Returns:
+            The model itself.
+
+        Raises:
+            ConfigError: An argument makes no sense, or `run_dir` holds another run or a finished one.
+            DataError: The sequences cannot be used as given.
+            FitError: No member could go on; the message names component, cycle and step.
+            Interrupted: Ctrl-C or SIGTERM, where there is a `run_dir`; the message says how to go on.
+        """
+        given = as_list(sequences, inputs, outputs, dt)
+        options, training, scaling = self.check(given, validation is not None)
+        first = training[0]
+        held_out = _held_out(options, first, validation)
+        doubts = doubt_training(training, held_out or [], _asked(options))
+        warn_of(doubts)
+        announce(self.chosen_ if progress else ())
+        with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, options.resolutions) as shown:
+            with floating_point(options.precision):
+                plan, ssm = make_plan(options, training, scaling, held_out or [])
+                fleet = _train(run, options, plan, ssm, training, told(shown.steps, *callbacks))
+            model = replace(best_restarts(options, fleet, scaling, first), seen=Seen.of(training, doubts))
+            judges = _judges(model, fleet, training, held_out)
+            if options.folds and not judges:
+                warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
+            found = judged(
+                model, training, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}")
+            )
+            self.fitted_, self.history_ = found.model, fleet.history
+            self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
+            if run is not None:
+                _leave(run, found)
+        return self
+
+    def simulate(
+        self,
+        inputs: Inputs,
+        warmup: Sequence | tuple[np.ndarray, np.ndarray] | None = None,
+        samples: int = 100,
+        seed: int = 0,
+        stride: int = 1,
+        quantiles: SequenceOf[float] = LEVELS,
+        keep_samples: bool = False,
+    ) -> Forecast:
+        """Run freely over the inputs (T, D_u), from q(x_0) or from where `warmup`, the stretch just before, leaves it.
+
+        The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at. The run
+        begins one sample after the last row of the warm-up, unless the times of both sequences say more.
+
+        Args:
+            inputs: A table, Series or sequence, whose columns are found by name, or an array with the columns of
+                training in their order; of one dimension it is one column.
+            warmup: The sequence just before, or a pair of its inputs (T, D_u) and outputs (T, D_y); missing outputs are
+                NaN.
+            samples: Trajectories; their spread makes the bands.
+            seed: Seed of the trajectories; the same seed gives the same run.
+            stride: Report every so many rows; with even sampling a larger one takes longer steps.
+            quantiles: Levels to keep.
+            keep_samples: Keep all trajectories in `Forecast.samples`.
+
+        Returns:
+            Mean, deviation, quantiles and components in the data's units.
+
+        Raises:
+            ConfigError: The model is not fitted, or an argument makes no sense.
+            DataError: Columns or dt are not those of training, or an input is missing.
+        """
+        check_simulation(hasattr(self, "fitted_"), samples, stride, quantiles, seed)
+        model = self.fitted_
+        sequence = as_inputs(inputs, model.input_names, model.output_names, model.dt)
+        warn_of(doubt_inputs(model.seen, [sequence]))
+        return forecast(
+            model,
+            sequence,
+            None if warmup is None else _warmup(warmup, model),
+            samples=samples,
+            seed=seed,
+            stride=stride,
+            quantiles=quantiles,
+            keep_samples=keep_samples,
+        )
+
+    def simulate_mean(self, inputs: Inputs) -> np.ndarray:
+        """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble; what is exported."""
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        model = self.fitted_
+        sequence = as_inputs(inputs, model.input_names, model.output_names, model.dt)
+        warn_of(doubt_inputs(model.seen, [sequence]))
+        return mean_run(model, sequence)
+
+    def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
+        """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
+        check_simulation(hasattr(self, "fitted_"), samples, 1, ())
+        return parse(model_bytes(self.fitted_), "the fitted model").stepper(samples, seed)
+
+    def score(self, sequences: Data, samples: int = 100, seed: int = 0) -> pd.DataFrame:
+        """Free run over every sequence from its first row; one row per output, errors in the data's units.
+
+        `nll` is of the sample mixture and `nll_gaussian` of N(mean, std²), both per step; coverages are shares.
+
+        Args:
+            sequences: Sequences or tables; columns are found by name, and missing outputs count nowhere.
+            samples: Trajectories of each free run.
+            seed: Seed of the trajectories.
+
+        Returns:
+            A table with columns `rmse`, `nrmse`, `fit_percent`, `nll`, `nll_gaussian`, `crps`, `coverage_50`,
+            `coverage_90` and `coverage_95`.
+
+        Raises:
+            ConfigError: The model is not fitted, or an argument makes no sense.
+            DataError: Columns or dt are not those of training, or an output has no measured value.
+        """
+        check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS, seed)
+        model = self.fitted_
+        matched = as_list(sequences, model.input_names, model.output_names, model.dt)
+        warn_of([*doubt_scores(model.seen, matched), *doubt_inputs(model.seen, matched)])
+        return scores(model, matched, samples, seed)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; `load` reads it.
+
+        Args:
+            path: The file, by custom ending in `.mrgpssm`; one that is there is replaced.
+
+        Raises:
+            ConfigError: The model is not fitted.
+            StorageError: The file cannot be written; what was there before is untouched.
+        """
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        write_model(Path(path), self.fitted_)
+
+    @property
+    def models_(self) -> list[tuple[np.ndarray, SSM[Component]]]:
+        """Output columns and learned model, the best restart of every output."""
+        return [(np.array(g), ssm) for g, ssm in zip(self.fitted_.groups, self.fitted_.models, strict=True)]
+
+    @property
+    def doubts_(self) -> tuple[str, ...]:
+        """What `fit` warned of: reasons not to trust the training data."""
+        return () if self.fitted_.seen is None else self.fitted_.seen.doubts
+
+    @property
+    def bounds_(self) -> np.ndarray:
+        """(models, restarts) lower bounds on the whole training series, on equal noise."""
+        return self.fitted_.bounds
+
+    @property
+    def skipped_(self) -> np.ndarray:
+        """(models, restarts) steps that were skipped because they were not finite."""
+        return self.fitted_.skipped
+
+
+def load(path: str | os.PathLike[str]) -> MRGPSSM:
+    """The fitted model in a file that `save` wrote.
+
+    Nothing in the file is executed. Checksum, version, shapes and finiteness are checked, in this order.
+
+    Args:
+        path: The file, such as `run/model.mrgpssm`.
+
+    Returns:
+        A model that can simulate, score and save.
+
+    Raises:
+        ModelFileError: The file is absent, damaged, foreign, too new, or inconsistent.
+    """
+    fitted = read_model(Path(path))
+    options = fitted.options
+    given: dict[str, Any] = options.to_json() | {key: getattr(options, key) for key in LISTS}
+    model = MRGPSSM(**given)
+    model.fitted_, model.history_, model.chosen_ = fitted, (), ()
+    model.uncalibrated_scores_ = model.validation_scores_ = None
+    return model
+
+
+def _train(
+    run: RunDirectory | None,
+    options: Options,
+    plan: Plan,
+    ssm: SSM[Component],
+    training: list[Sequence],
+    report: Callable[[Progress], None],
+) -> FleetFit:
+    """Train; in a run with a trace and checkpoints, from the last checkpoint where there is one."""
+    fresh, first = begin(plan, ssm), training[0]
+    if run is None:
+        return fit_fleet(plan, fresh, report)
+    # Both paths agree, but not bit for bit: a run goes on by the one it began with.
+    settings: dict[str, Any] = options.to_json() | {"native_kernel": ready()}
+    identity = {
+        "options": settings,
+        "inputs": list(first.input_names),
+        "outputs": list(first.output_names),
+        "dt": first.dt,
+        "rows": sum(map(len, training)),
+        "sequences": len(training),
+    }
+    run.identify(fingerprint(plan, settings), identity)
+    with session(run, fresh, len(plan.schedule), report) as (start, note, keep):
+        return fit_fleet(plan, start, note, keep)
+
+
+def _asked(options: Options) -> Asked:
+    """What the options ask of the amount of data."""
+    return Asked(max(options.resolutions) * (options.buffer + options.window), options.inducing, options.folds)
+
+
+def _leave(run: RunDirectory, found: Judged) -> None:
+    """The scores, where there are some, and then the model: a run that has it is finished."""
+    if found.before is not None and found.after is not None:
+        scores = {"validation": found.after, "before_calibration": found.before}
+        write_json(run.metrics, {name: table.to_dict("index") for name, table in scores.items()})
+    write_model(run.model, found.model)
+
+
+def _check_data(options: Options, training: list[Sequence]) -> None:
+    """What the options ask of the data."""
+    check_alike(training)
+    outputs = len(training[0].output_names)
+    if options.joint and options.latent_dim < outputs:
+        raise ConfigError(
+            f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; got {options.latent_dim}. "
+            "Raise it, or use joint=False."
+        )
+    window_steps = options.buffer + options.window
+    check_lengths(_walked(training), options.resolutions, window_steps)
+    shortest = min(map(len, training))
+    if len(training) < options.folds and options.folds > shortest // 2:
+        raise ConfigError(
+            f"folds = {options.folds} would cut {shortest} rows into stretches of less than two; use fewer."
+        )
+    for k in range(options.folds):
+        check_lengths(_walked(trained_on(training, options.folds, k)), options.resolutions, window_steps)
+
+
+def _walked(sequences: list[Sequence]) -> list[Sequence]:
+    """The sequences as they are walked: gaps filled."""
+    return [fill(s).sequence for s in sequences]
+
+
+def _held_out(options: Options, first: Sequence, validation: Data | None) -> list[Sequence] | None:
+    """The validation sequences with the columns of training; some options cannot do without."""
+    check_calibration(options, validation is not None)
+    names = (first.input_names, first.output_names, first.dt)
+    return None if validation is None else as_list(validation, *names)
+
+
+def _judges(
+    model: FittedModel, fleet: FleetFit, training: list[Sequence], held_out: list[Sequence] | None
+) -> list[Judge]:
+    """The model with the validation sequences; without them that of every fold, in its own units."""
+    if held_out:
+        return [Judge(model, training, held_out, "the validation recordings")]
+    folds, scalings = model.options.folds, fold_scalings(model.options, training, model.scaling)
+    return [
+        Judge(
+            replace(model, ensemble=(members,), scaling=scalings[k]),
+            trained_on(training, folds, k),
+            unseen(training, folds, k),
+            f"fold {k + 1} of {folds}",
+        )
+        for k, members in fold_members(model.options, fleet, len(model.groups))
+    ]
+
+
+def _warmup(warmup, model: FittedModel) -> Sequence:
+    if isinstance(warmup, Sequence):
+        return match(warmup, model.input_names, model.output_names, model.dt)
+    if not (isinstance(warmup, tuple) and len(warmup) == 2):
+        raise DataError("warmup must be a Sequence, or a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
+    return Sequence(*warmup, model.dt, None, model.input_names, model.output_names, {}, "warmup")

@@ -1,1 +1,0 @@
-"""Experiments: each runs from a config, and returns what a record holds."""

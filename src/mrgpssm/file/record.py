@@ -1,0 +1,86 @@
+"""What a run leaves behind: config, seed, versions, hardware, seconds, numbers. Tables and figures read only this.
+
+A record also holds a mark of every part of the package. A page that is made from records compares these marks with the
+sources as they are, and says which of its numbers were measured on an older version of the code.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from mrgpssm import __version__
+from mrgpssm.file import write_atomic
+
+OLDER = "measured on an older version of the code"
+ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep", "tune")  # parts that no number on a page comes from
+_PACKAGES = ("mrgpssm", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
+
+
+def environment() -> dict[str, Any]:
+    """Versions and hardware of this process."""
+    return {
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in _PACKAGES},
+        "device": device_name(),
+        "cpu_count": os.cpu_count(),
+        "machine": platform.machine(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def device_name() -> str:
+    """The kind of device that computes."""
+    import jax
+
+    return str(jax.devices()[0].device_kind)
+
+
+def _version(name: str) -> str:
+    """The installed version; a source checkout on the path counts as this package's."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return __version__ if name == "mrgpssm" else "not installed"
+
+
+def write_record(path: Path, content: dict[str, Any], indent: int | None = 1) -> None:
+    """Write a record as JSON, whole or not at all."""
+    text = json.dumps(content | {"environment": environment(), "sources": sources()}, indent=indent, sort_keys=True)
+    write_atomic(path, (text + "\n").encode())
+
+
+@functools.cache
+def sources() -> dict[str, str]:
+    """A mark of every part of the package, as its sources are when first asked: the start of a SHA-256."""
+    top = Path(__file__).parents[1]
+    marks: dict[str, Any] = {}
+    for path in sorted(top.rglob("*")):
+        place = path.relative_to(top)
+        if path.is_file() and path.suffix not in (".pyc", ".typed"):
+            sha = marks.setdefault(place.parts[0].removesuffix(".py"), hashlib.sha256())
+            sha.update(place.as_posix().encode() + b"\0" + path.read_bytes())
+    return {part: sha.hexdigest()[:12] for part, sha in marks.items()}
+
+
+def is_older(record: dict[str, Any], ignored: Collection[str] = ASIDE) -> bool:
+    """Whether a part of the package that is not ignored has changed since; a record without marks is older."""
+    then, now = record.get("sources", {}), sources()
+    return any(then.get(part) != now.get(part) for part in {*then, *now} - set(ignored))
+
+
+def age_note(records: Iterable[dict[str, Any]]) -> str:
+    """What a page says of the age of its records; nothing where all were made by the code as it is."""
+    ages = [is_older(record) for record in records]
+    if not any(ages):
+        return ""
+    if len(ages) == 1:
+        return f"**The record below was {OLDER}.**"
+    how_many = f"All {len(ages)}" if all(ages) else f"{sum(ages)} of {len(ages)}"
+    return f"**{how_many} records below were {OLDER}.**"

@@ -1,0 +1,66 @@
+"""Batch size against resolution on set S (paper, table:batchsizeVSresolution), with equal steps and with equal time."""
+
+from dataclasses import replace
+from typing import Any
+
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.errors import DataError
+from mrgpssm.paper.config import Experiment, Method
+from mrgpssm.paper.fleet import make_fleet
+from mrgpssm.paper.problems import Problem
+from mrgpssm.paper.timing import step_seconds, sweep_seconds
+from mrgpssm.spec.options import Options
+
+TIMING = "timing"
+
+
+def only_set(problem: Problem, name: str) -> Problem:
+    """The problem with one of its outputs."""
+    column = problem.outputs.index(name)
+    sequences = tuple(
+        replace(s, outputs=s.outputs[:, [column]], output_names=(name,), name=f"{s.name} {name}")
+        for s in problem.sequences
+    )
+    return Problem(f"{problem.name}, set {name}", sequences, problem.folds)
+
+
+def measure(experiment: Experiment, problem: Problem) -> dict[str, Any]:
+    """Seconds of a step, of a sweep and of the whole fit of every method with its own number of steps."""
+    costs = {}
+    for method in experiment.methods:
+        if method.as_long_as is None:
+            options = method.options
+            with floating_point(options.precision):
+                fleet = make_fleet(options, problem, method.observation_sd)
+                step, walk = step_seconds(fleet), sweep_seconds(fleet)
+            costs[method.name] = {"step_seconds": step, "sweep_seconds": walk} | {
+                "seconds": _total(options, step, walk)
+            }
+    return {"timing": costs, "seconds": {"all": sum(c["seconds"] for c in costs.values())}}
+
+
+def in_equal_time(experiment: Experiment, method: Method, records: list[dict[str, Any]]) -> Method:
+    """The method with as many steps as fit into its partner's time, by the record of the timing piece.
+
+    With c cycles of n steps of s seconds each and a sweep after each turn in both, the steps that may be taken per
+    turn are n s / s'; where that is less than one, there are fewer cycles of one step.
+    """
+    if method.as_long_as is None:
+        return method
+    timing = next((r["timing"] for r in records if r["experiment"] == experiment.what and r["name"] == TIMING), None)
+    if timing is None:
+        raise DataError(f"The times are not measured yet; run `mrgpssm reproduce {experiment.what} --only {TIMING}`.")
+    same = next(m.name for m in experiment.methods if m.as_long_as is None and m.options == method.options)
+    steps = method.options.steps * timing[method.as_long_as]["step_seconds"] / timing[same]["step_seconds"]
+    return replace(method, options=affordable(method.options, steps))
+
+
+def affordable(options: Options, steps: float) -> Options:
+    """As many whole steps per turn as asked for; fewer cycles where that is less than one."""
+    if steps >= 1:
+        return replace(options, steps=round(steps))
+    return replace(options, steps=1, cycles=max(round(options.cycles * steps), 1))
+
+
+def _total(options: Options, step: float, walk: float) -> float:
+    return options.cycles * len(options.resolutions) * (options.steps * step + walk)

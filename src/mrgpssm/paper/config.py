@@ -1,0 +1,140 @@
+"""What an experiment is told: a TOML file of this package, checked, at one of two scales."""
+
+import dataclasses
+import inspect
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from mrgpssm.errors import ConfigError
+from mrgpssm.estimator.estimator import MRGPSSM
+from mrgpssm.spec.options import Options, check_options, settled
+
+EXPERIMENTS = ("semi-synthetic", "batch-vs-resolution", "engine", "grid", "sensitivity", "complexity")
+SCALES = ("smoke", "paper")
+DEFAULTS = {
+    name: list(value) if isinstance(value, tuple) else value
+    for name, value in settled({n: p.default for n, p in inspect.signature(MRGPSSM).parameters.items()}).items()
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a table: a name, the estimator's arguments, and where the observation noise starts (None: preset).
+
+    `as_long_as` names another method: this one takes as many steps as fit into the other's time.
+    """
+
+    name: str
+    options: Options
+    observation_sd: float | None = None
+    as_long_as: str | None = None
+
+    @property
+    def slug(self) -> str:
+        """The name as a file name."""
+        return slug(self.name)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Free runs over the test sequences: samples, and rows per compiled chunk."""
+
+    samples: int
+    chunk: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment at one scale; `more` holds what only this experiment knows."""
+
+    what: str
+    scale: str
+    title: str
+    problem: str
+    methods: tuple[Method, ...]
+    evaluation: Evaluation
+    repeats: int
+    more: dict[str, Any]
+
+    def config(self, method: Method) -> dict[str, Any]:
+        """All that decides the numbers of a method's runs, but for the data: what the record's hash is of."""
+        return {
+            "options": method.options.to_json(),
+            "observation_sd": method.observation_sd,
+            "evaluation": dataclasses.asdict(self.evaluation),
+            "repeats": self.repeats,
+        }
+
+    def method(self, name: str) -> Method:
+        """The method of that name."""
+        for method in self.methods:
+            if name in (method.name, method.slug):
+                return method
+        known = ", ".join(m.slug for m in self.methods)
+        raise ConfigError(f"{self.what} has no method {name!r}; choose one of {known}.")
+
+
+def load_experiment(what: str, scale: str) -> Experiment:
+    """Read an experiment's config; at smoke scale `smoke.toml` overrides its sizes."""
+    if what not in EXPERIMENTS:
+        raise ConfigError(f"There is no experiment {what!r}; choose one of {', '.join(EXPERIMENTS)}.")
+    if scale not in SCALES:
+        raise ConfigError(f"--scale must be one of {', '.join(SCALES)}; got {scale!r}.")
+    table = _read(what)
+    small = _read("smoke") if scale == "smoke" else {}
+    sizes = _smaller(table.pop("model", {}), small.get("model", {}))
+    evaluation = Evaluation(**(table.pop("evaluation") | small.get("evaluation", {})))
+    observation_sd = table.pop("observation_sd", None)
+    methods = tuple(_method(entry, sizes, small.get("model", {}), observation_sd) for entry in table.pop("method", ()))
+    return Experiment(
+        what=what,
+        scale=scale,
+        title=table.pop("title"),
+        problem=table.pop("problem"),
+        methods=methods,
+        evaluation=evaluation,
+        repeats=min(table.pop("repeats", 1), 2 if small else 100),
+        more=_scaled(table, scale) | {"smaller": small.get("model", {}), "sizes": sizes},
+    )
+
+
+def _scaled(table: dict[str, Any], scale: str) -> dict[str, Any]:
+    """The rest of a config; its own `smoke` table replaces what it names."""
+    small = table.pop("smoke", {})
+    return table | small if scale == "smoke" else table
+
+
+def make_options(given: dict[str, Any]) -> Options:
+    """The estimator's defaults with what is given."""
+    return check_options(DEFAULTS | given)
+
+
+def slug(name: str) -> str:
+    """Lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower().replace("=", "")).strip("-")
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("mrgpssm.paper").joinpath("configs", f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _smaller(given: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
+    """The smoke sizes over the given ones, but never more restarts than asked for."""
+    merged = given | small
+    if small:
+        merged["restarts"] = min(given.get("restarts", 1), small["restarts"])
+    return merged
+
+
+def _method(
+    entry: dict[str, Any], sizes: dict[str, Any], small: dict[str, Any], observation_sd: float | None
+) -> Method:
+    """A method with the shared sizes; at smoke scale these win over its own, but for what its `smoke` table says."""
+    known = ("name", "as_long_as", "smoke")
+    own = {key: value for key, value in entry.items() if key not in (*known, *small)}
+    if small:
+        own |= entry.get("smoke", {})
+    return Method(entry["name"], make_options(sizes | own), observation_sd, entry.get("as_long_as"))

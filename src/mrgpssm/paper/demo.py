@@ -1,0 +1,110 @@
+"""The demo: five models on a system with a fast and a slow component, and what each makes of a fresh recording."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.data.synthetic import TwoScales, two_scales
+from mrgpssm.estimator.estimator import MRGPSSM
+from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
+
+SAMPLES = 50
+SETTINGS: dict[str, Any] = {"inducing": 30, "windows": 12, "samples": 8, "cycles": 12}
+_STEPS = 50
+_FRESH = 1000  # the test recording has the seed of the training recording plus this
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model of the comparison: its resolutions, latent dimensions and steps per component and cycle.
+
+    As in the paper, a GPSSM has as many latent dimensions in all as the others, and as many updates.
+    """
+
+    name: str
+    resolutions: tuple[int, ...]
+    latent_dim: int
+    steps: int
+
+
+CONTENDERS = (
+    Contender("GPSSM R=1", (1,), 4, 2 * _STEPS),
+    Contender("GPSSM R=30", (30,), 4, 2 * _STEPS),
+    Contender("MC-GPSSM R=[1,1]", (1, 1), 2, _STEPS),
+    Contender("MC-GPSSM R=[30,30]", (30, 30), 2, _STEPS),
+    Contender("MR-GPSSM R=[30,1]", (30, 1), 2, _STEPS),
+)
+MULTI = CONTENDERS[-1].name
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One contender after training: the model, scores on the fresh recording, seconds, and its free run."""
+
+    contender: Contender
+    model: MRGPSSM
+    scores: dict[str, float]
+    seconds: float
+    forecast: Forecast
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Everything the demo's table, figure and record are made of."""
+
+    kind: str
+    seed: int
+    train: TwoScales
+    test: TwoScales
+    outcomes: dict[str, Outcome]
+    correlations: dict[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """RMSE of the multi-resolution model over that of the best single-resolution one."""
+        errors = {name: o.scores["rmse"] for name, o in self.outcomes.items()}
+        return errors.pop(MULTI) / min(errors.values())
+
+    def record(self) -> dict[str, Any]:
+        """The demo as numbers."""
+        rows = {
+            name: o.scores | {"seconds": round(o.seconds, 1), "resolutions": list(o.contender.resolutions)}
+            for name, o in self.outcomes.items()
+        }
+        return {
+            "experiment": "demo",
+            "data": {"set": self.kind, "seed": self.seed, "test_seed": self.seed + _FRESH},
+            "settings": SETTINGS | {"steps": _STEPS},
+            "models": rows,
+            "ratio": self.ratio,
+            "correlations": self.correlations,
+        }
+
+
+def run_demo(kind: str, seed: int, announce: Callable[[Contender], None], progress: bool) -> Demo:
+    """Train every contender on one recording and let it run freely over a fresh one."""
+    train, test = two_scales(kind, seed=seed), two_scales(kind, seed=seed + _FRESH)
+    outcomes = {o.contender.name: o for o in _outcomes(train, test, announce, progress)}
+    learned = outcomes[MULTI].forecast.components.values()
+    correlations = {
+        name: float(np.corrcoef(true[:, 0], part[:, 0])[0, 1])
+        for (name, true), part in zip(test.components.items(), learned, strict=True)
+    }
+    return Demo(kind, seed, train, test, outcomes, correlations)
+
+
+def _outcomes(
+    train: TwoScales, test: TwoScales, announce: Callable[[Contender], None], progress: bool
+) -> Iterator[Outcome]:
+    for contender in CONTENDERS:
+        announce(contender)
+        start = time.perf_counter()
+        model = MRGPSSM(contender.resolutions, latent_dim=contender.latent_dim, steps=contender.steps, **SETTINGS)
+        model.fit(train.sequence, progress=progress)
+        seconds = time.perf_counter() - start
+        scores = model.score(test.sequence, samples=SAMPLES).iloc[0].to_dict()
+        run = model.simulate(test.sequence, samples=SAMPLES, quantiles=FINE_LEVELS)
+        yield Outcome(contender, model, {k: float(v) for k, v in scores.items()}, seconds, run)

@@ -1,0 +1,159 @@
+"""Runs an experiment piece by piece: finished ones are skipped, and none is begun that would not end in time."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.errors import ConfigError
+from mrgpssm.file.record import device_name
+from mrgpssm.paper import batches, complexity, semisynthetic
+from mrgpssm.paper.config import Experiment, load_experiment, slug
+from mrgpssm.paper.pieces import Piece, fleet_work, run_method
+from mrgpssm.paper.problems import Problem, engine_problem, measurement
+from mrgpssm.paper.records import digest, is_done, read_records, save_record
+
+_MARGIN = 1.3  # pieces are never quite alike
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where an experiment runs: its scale, the root of the data, the folder of the records, and whether to show how."""
+
+    scale: str
+    root: str | None
+    out: Path
+    show: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of the pieces, by name."""
+
+    ran: tuple[str, ...]
+    skipped: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def reproduce(
+    what: str, setting: Setting, *, deadline: float | None, only: str | None, tell: Callable[[str], None]
+) -> Summary:
+    """Run the pieces of one experiment that have no record yet; `deadline` is on the clock of `time.monotonic`."""
+    ran, skipped, left, names = [], [], [], []
+    wanted = None if only is None else slug(only)
+    for piece in pieces(what, setting, tell):
+        names.append(slug(piece.name))
+        if wanted not in (None, names[-1]):
+            continue
+        records = read_records(setting.out, setting.scale)
+        seconds = _estimate(piece, records)
+        if is_finished(piece, records):
+            skipped.append(piece.name)
+        elif left or (deadline is not None and time.monotonic() + seconds > deadline):
+            left.append(f"{piece.name}, about {seconds:.0f} s")
+            if piece.needed:
+                break
+        else:
+            tell(f"{what}: {piece.name} ..." + (f" (about {seconds:.0f} s)" if seconds else ""))
+            save_record(setting.out, _described(piece) | piece.run())
+            ran.append(piece.name)
+        if wanted is not None:
+            break
+    if wanted is not None and wanted not in names:
+        raise ConfigError(f"{what} has no piece {only!r}; choose one of {', '.join(names)}.")
+    return Summary(tuple(ran), tuple(skipped), tuple(left))
+
+
+def is_finished(piece: Piece, records: list[dict[str, Any]]) -> bool:
+    """Whether a piece has a record, and the file that it leaves beside it."""
+    made = piece.product is None or piece.product.exists()
+    return made and is_done(records, piece.config, piece.data["sha256"])
+
+
+def pieces(what: str, setting: Setting, tell: Callable[[str], None]) -> Iterator[Piece]:
+    """The pieces of an experiment, in the order in which they can run."""
+    experiment = load_experiment(what, setting.scale)
+    if experiment.problem == "engine":
+        yield from _methods(experiment, engine_problem(setting.scale, setting.root), setting)
+    elif experiment.problem == "semi-synthetic":
+        yield _latents(experiment, setting)
+        problem = semisynthetic.ready_sets(experiment, setting.scale, setting.root, setting.out)
+        yield from _methods(experiment, problem, setting)
+    elif experiment.problem == "set S":
+        sets = load_experiment("semi-synthetic", setting.scale)
+        yield _latents(sets, setting)
+        problem = batches.only_set(semisynthetic.ready_sets(sets, setting.scale, setting.root, setting.out), "S")
+        yield _timing(experiment, problem, setting)
+        yield from _methods(experiment, problem, setting)
+    else:
+        yield _costs(experiment, setting, tell)
+
+
+def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iterator[Piece]:
+    data, traces = problem.describe(), experiment.problem == "semi-synthetic"
+    for given in experiment.methods:
+        method = batches.in_equal_time(experiment, given, read_records(setting.out, setting.scale))
+        members = len(problem.folds) * len(problem.outputs) * method.options.restarts
+
+        def run(method=method) -> dict[str, Any]:
+            return run_method(method, problem, experiment.evaluation, show=setting.show, traces=traces)
+
+        work = fleet_work(method.options, members)
+        yield Piece(experiment.what, setting.scale, method.name, experiment.config(method), data, work, run)
+
+
+def _latents(experiment: Experiment, setting: Setting) -> Piece:
+    source = measurement(setting.scale, setting.root)
+    config, data = semisynthetic.latents_mark(experiment, source)
+    path = semisynthetic.latents_path(setting.out, setting.scale)
+
+    def run() -> dict[str, Any]:
+        latents, result = semisynthetic.make_latents(experiment, source, show=setting.show)
+        semisynthetic.save_latents(path, latents, config, data["sha256"])
+        return result | {"traces": semisynthetic.latent_traces(latents, source.dt)}
+
+    return Piece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path, needed=True)
+
+
+def _timing(experiment: Experiment, problem: Problem, setting: Setting) -> Piece:
+    config = {"methods": [experiment.config(m) for m in experiment.methods]}
+
+    def run() -> dict[str, Any]:
+        return batches.measure(experiment, problem)
+
+    return Piece(experiment.what, setting.scale, batches.TIMING, config, problem.describe(), 0.0, run, needed=True)
+
+
+def _costs(experiment: Experiment, setting: Setting, tell: Callable[[str], None]) -> Piece:
+    problem = complexity.cost_problem(experiment.more["rows"])
+
+    def run() -> dict[str, Any]:
+        return complexity.measure(experiment, tell)
+
+    return Piece(experiment.what, setting.scale, "cost", experiment.more, problem.describe(), 0.0, run)
+
+
+def _described(piece: Piece) -> dict[str, Any]:
+    return {
+        "experiment": piece.what,
+        "scale": piece.scale,
+        "name": piece.name,
+        "config": piece.config,
+        "config_sha256": digest(piece.config),
+        "data": piece.data,
+        "work": piece.work,
+    }
+
+
+def _estimate(piece: Piece, records: list[dict[str, Any]]) -> float:
+    """Seconds by the middle rate of what was done on a device of this kind; 0 where nothing was."""
+    device = device_name()
+    rates = [
+        r["seconds"]["all"] / r["work"]
+        for r in records
+        if r["work"] > 0 and r["failure"] is None and r["environment"]["device"] == device
+    ]
+    return _MARGIN * float(np.median(rates)) * piece.work if rates else 0.0

@@ -1,0 +1,117 @@
+"""What a simulation returns, in the data's own units."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mrgpssm.runtime.output import LEVELS as LEVELS
+
+FINE_LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))  # enough to see whether bands are honest
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Mean, deviation and quantiles of the outputs (T, D_y), and what each component contributes.
+
+    `std` and quantiles are those of a measurement: they include observation noise. `components` holds the mean
+    contribution of each component; together with `offset` they add up to `mean`. `samples`, where asked for, is
+    (S, T, D_y), without observation noise.
+
+    Attributes:
+        time: Seconds of each row, (T,).
+        mean: Mean of the outputs, (T, D_y).
+        std: Deviation of a measurement, (T, D_y).
+        quantiles: Quantiles of a measurement by level, (T, D_y) each.
+        components: Mean contributions by component, such as `component_1_R30`, (T, D_y) each.
+        offset: The level that the components are added to, (D_y,).
+        output_names: Names of the outputs.
+        units: Units by column name.
+        samples: Trajectories, where `keep_samples` was asked for.
+    """
+
+    time: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: dict[float, np.ndarray]
+    components: dict[str, np.ndarray]
+    offset: np.ndarray
+    output_names: tuple[str, ...]
+    units: dict[str, str]
+    samples: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def quantile(self, level: float) -> np.ndarray:
+        """A quantile of the outputs; one of the levels that were kept.
+
+        Args:
+            level: Between 0 and 1; kept are 0.025, 0.05, 0.25, 0.5, 0.75, 0.95 and 0.975, unless asked otherwise.
+
+        Returns:
+            An array (T, D_y).
+
+        Raises:
+            ValueError: The level was not kept; the message names those that were.
+        """
+        if level not in self.quantiles:
+            known = ", ".join(f"{q:g}" for q in sorted(self.quantiles))
+            raise ValueError(f"Quantile {level:g} was not kept; kept are {known}. Ask simulate(..., quantiles=(...)).")
+        return self.quantiles[level]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per time: mean, std, quantiles and components of every output, columns named `output.statistic`.
+
+        Returns:
+            A table with columns such as `NOx.mean`, `NOx.std`, `NOx.q0.95` and `NOx.component_1_R30`.
+        """
+        columns: dict[str, np.ndarray] = {}
+        for index, name in enumerate(self.output_names):
+            columns[f"{name}.mean"] = self.mean[:, index]
+            columns[f"{name}.std"] = self.std[:, index]
+            for level, values in sorted(self.quantiles.items()):
+                columns[f"{name}.q{level:g}"] = values[:, index]
+            for part, values in self.components.items():
+                columns[f"{name}.{part}"] = values[:, index]
+        return pd.DataFrame(columns, index=pd.Index(self.time, name="time"))
+
+    def to_xarray(self, measured: np.ndarray | None = None) -> Any:
+        """An xarray DataTree with ArviZ's group names (extra `interop`).
+
+        `predictions` holds mean, std, quantiles and components over time and output and, where samples were kept, these
+        as `outputs` (chain, draw, time, output), without observation noise; `observed_data` holds `measured` outputs
+        (T, D_y), where given.
+
+        Args:
+            measured: Outputs to lay beside the forecast.
+
+        Returns:
+            The tree.
+
+        Raises:
+            ImportError: xarray is not installed.
+        """
+        try:
+            xarray = import_module("xarray")
+        except ImportError:
+            raise ImportError("to_xarray needs xarray; install mrgpssm[interop].") from None
+        levels, parts = sorted(self.quantiles), list(self.components)
+        both, coords = ("time", "output"), {"time": self.time, "output": list(self.output_names)}
+        variables = {
+            "mean": (both, self.mean),
+            "std": (both, self.std),
+            "quantiles": (("quantile", *both), np.stack([self.quantiles[q] for q in levels])),
+            "components": (("component", *both), np.stack([self.components[p] for p in parts])),
+        }
+        if self.samples is not None:
+            variables["outputs"] = (("chain", "draw", *both), self.samples[None])
+        predictions = xarray.Dataset(
+            variables, coords | {"quantile": levels, "component": parts}, {"units": str(self.units)}
+        )
+        groups = {"predictions": predictions}
+        if measured is not None:
+            groups["observed_data"] = xarray.Dataset({"outputs": (both, np.asarray(measured, float))}, coords)
+        return xarray.DataTree.from_dict(groups)

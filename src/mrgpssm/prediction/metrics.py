@@ -1,0 +1,84 @@
+"""How good a simulation is: errors of the mean, densities, and honesty of the bands. Arrays in, numbers out.
+
+Samples are (S, T, D_y) without observation noise, `noise_sd` is (D_y,), measured outputs are (T, D_y) with NaN where
+nothing was measured; missing values count nowhere.
+"""
+
+import numpy as np
+from scipy.special import ndtr
+
+from mrgpssm.runtime.distributions import mixture
+
+
+def rmse(measured: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Root mean squared error of the mean, per output."""
+    return np.sqrt(np.nanmean((measured - mean) ** 2, axis=0))
+
+
+def nrmse(measured: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """RMSE over the standard deviation of what was measured."""
+    return rmse(measured, mean) / np.nanstd(measured, axis=0)
+
+
+def fit_percent(measured: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """100 (1 - |y - ŷ| / |y - mean(y)|), the identification community's fit."""
+    return 100 * (1 - nrmse(measured, mean))
+
+
+def gaussian_nll(measured: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """Mean negative log density per step of N(mean, std²), per output."""
+    return np.nanmean(0.5 * ((measured - mean) / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi), axis=0)
+
+
+def mixture_nll(measured: np.ndarray, samples: np.ndarray, noise_sd: np.ndarray) -> np.ndarray:
+    """Mean negative log density per step of the sample mixture, per output."""
+    return np.nanmean(mixture.mixture_nll(measured, samples, noise_sd), axis=0)
+
+
+def crps_terms(measured: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """E|X - y| - E|X - X'| / 2 from draws X of the output *with* noise, for every step and output (unbiased in S)."""
+    count = len(draws)
+    ordered = np.sort(draws, axis=0)
+    weights = (2 * np.arange(1, count + 1) - count - 1).reshape(-1, *[1] * (draws.ndim - 1))
+    spread = np.sum(weights * ordered, axis=0) / (count * (count - 1))
+    return np.mean(np.abs(draws - measured[None]), axis=0) - spread
+
+
+def crps(measured: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Mean continuous ranked probability score, per output."""
+    return np.nanmean(crps_terms(measured, draws), axis=0)
+
+
+def quantile_crps_terms(measured: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """2 ∫ (1{y < Q(p)} - p) (Q(p) - y) dp from the quantiles Q at p = (l - 1/2) / L, l = 1 ... L, along the first axis.
+
+    The midpoint rule on the pinball integral, for every step and output; missing values stay NaN.
+    """
+    count = len(quantiles)
+    levels = ((np.arange(count) + 0.5) / count).reshape(-1, *[1] * measured.ndim)
+    excess = quantiles - measured[None]
+    return 2 * np.mean(((excess > 0) - levels) * excess, axis=0)
+
+
+def coverage(measured: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Share of measured values inside [lower, upper], per output."""
+    inside = ((measured >= lower) & (measured <= upper)).astype(float)
+    return np.nanmean(np.where(np.isnan(measured), np.nan, inside), axis=0)
+
+
+def pit(measured: np.ndarray, samples: np.ndarray, noise_sd: np.ndarray) -> np.ndarray:
+    """Probability integral transform: the mixture's distribution function at y, for every step and output."""
+    values = np.mean(ndtr((measured[None] - samples) / noise_sd), axis=0)
+    return np.where(np.isnan(measured), np.nan, values)
+
+
+def best_temperature(measured: np.ndarray, mean: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """The factor τ on the distances of quantiles Q from the mean m that makes the CRPS of m + τ (Q - m) least, (D_y,).
+
+    The quantiles are those that bands are made of, (L, T, D_y), at the levels of `quantile_crps_terms`; τ is from 1/8
+    to 8.
+    """
+    grid = np.exp(np.linspace(-np.log(8), np.log(8), 121))
+    apart = quantiles - mean
+    crps = [np.nanmean(quantile_crps_terms(measured, mean + t * apart), axis=0) for t in grid]
+    return grid[np.argmin(crps, axis=0)]

@@ -1,0 +1,268 @@
+"""A fitted model put to use: free runs as forecasts, and their scores, in the data's own units."""
+
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from mrgpssm.arrays.drive import Memory
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.arrays.types import Key
+from mrgpssm.data import Filled, Sequence, fill, samples_between
+from mrgpssm.errors import DataError
+from mrgpssm.model import SSM, Component
+from mrgpssm.prediction import metrics
+from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.forecast import Forecast
+from mrgpssm.prediction.run import Particles, assimilate, free_run, start_particles
+from mrgpssm.runtime.output import Measurements, OutputLaw, add_up, blend_parts
+from mrgpssm.runtime.part import Blend, row_before
+
+_CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
+_EDGES = (0.025, 0.05, 0.25, 0.75, 0.95, 0.975)  # of the bands that are scored
+
+Table = dict[str, np.ndarray]  # columns of numbers, one for every row and output
+
+
+class Piece(NamedTuple):
+    """Samples (S, C, D_y) at some rows of one sequence, scaled, of all models of the ensemble, without noise.
+
+    The `parts` add up to the outputs. `drive` (C, D_u) acts from every row on, `before` (C, D_u) led to it.
+    """
+
+    sequence: int
+    rows: np.ndarray
+    parts: list[np.ndarray]
+    drive: np.ndarray
+    before: np.ndarray
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """(S, C, D_y), the sum of all parts."""
+        return add_up(self.parts)
+
+    def where(self, chosen: np.ndarray) -> "Piece":
+        """Some of the rows."""
+        parts = [part[:, chosen] for part in self.parts]
+        return Piece(self.sequence, self.rows[chosen], parts, self.drive[chosen], self.before[chosen])
+
+    def blend(self, blend: Blend) -> "Piece":
+        """With instantaneous parts beside the components."""
+        return self._replace(parts=blend_parts(blend, self.parts, self.before))
+
+    def add_up(self) -> "Piece":
+        """With the sum of all parts as the only one."""
+        return self._replace(parts=[self.outputs])
+
+
+@dataclass(frozen=True)
+class FreeRuns:
+    """Free runs over sequences, piece by piece and blended, and the law of measurements around them."""
+
+    model: FittedModel
+    sequences: list[Sequence]
+    pieces: Iterable[Piece]
+    law: OutputLaw
+    seed: int
+
+    def gather(self, tell: Callable[[Piece, Measurements, np.ndarray], Table], thin: int = 1) -> list[Table]:
+        """What `tell` says of every `thin`-th row and its scaled measurements, a table for each sequence."""
+        found: list[list[Table]] = [[] for _ in self.sequences]
+        scaled = [self.model.scaling.outputs(s.outputs) for s in self.sequences]
+        for whole in self.pieces:
+            piece = whole.where(whole.rows % thin == 0) if thin > 1 else whole
+            if len(piece.rows):
+                told = tell(piece, self.law.measure(piece.outputs, piece.drive), scaled[piece.sequence][piece.rows])
+                found[piece.sequence].append(told)
+        return [{name: np.concatenate([t[name] for t in some]) for name in some[0]} for some in found]
+
+
+def run_freely(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
+    """Free runs over every sequence from its first row; they are simulated while somebody looks at them, once."""
+    pieces = (piece.blend(model.blend) for piece in _pieces(model, sequences, None, samples, seed, 1))
+    return FreeRuns(model, sequences, pieces, model.output_law, seed)
+
+
+def keep_runs(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
+    """Free runs of the components alone, kept in memory: S T D_y numbers."""
+    pieces = [piece.add_up() for piece in _pieces(model, sequences, None, samples, seed, 1)]
+    return FreeRuns(model, sequences, pieces, model.output_law, seed)
+
+
+class Past(NamedTuple):
+    """A warm-up up to the first row of the run: filled, what drove it, scaled, and what is remembered of it."""
+
+    filled: Filled
+    drive: np.ndarray
+    memory: Memory
+
+
+def forecast(
+    model: FittedModel,
+    sequence: Sequence,
+    warmup: Sequence | None,
+    *,
+    samples: int,
+    seed: int,
+    stride: int,
+    quantiles: SequenceOf[float],
+    keep_samples: bool,
+) -> Forecast:
+    """Run freely over the sequence's inputs and stream what a `Forecast` holds."""
+    rows = np.arange(0, len(sequence), stride)
+    shape, sd, offset = (len(rows), len(model.output_names)), model.scaling.output_sd, model.scaling.output_mean
+    mean, std = np.empty(shape), np.empty(shape)
+    levels = {float(q): np.empty(shape) for q in quantiles}
+    parts = {name: np.empty(shape) for name in component_names(model)}
+    paths = np.empty((samples, *shape)) if keep_samples else None
+    for alone in _pieces(model, [sequence], warmup, samples, seed, stride):
+        piece = alone.blend(model.blend)
+        found, at = model.output_law.measure(piece.outputs, piece.drive), piece.rows // stride
+        mean[at], std[at] = offset + sd * found.mean, sd * found.std
+        for level, values in zip(levels, found.quantiles(levels), strict=True):
+            levels[level][at] = offset + sd * values
+        for name, part in zip(parts, piece.parts, strict=True):
+            parts[name][at] = sd * part.mean(axis=0, dtype=float)
+        if paths is not None:
+            paths[:, at] = offset + sd * found.samples
+    return Forecast(
+        time=sequence.clock()[rows] * sequence.dt + (0.0 if sequence.time is None else sequence.time[0]),
+        mean=mean,
+        std=std,
+        quantiles=levels,
+        components=parts,
+        offset=model.scaling.output_mean,
+        output_names=model.output_names,
+        units=model.units,
+        samples=paths,
+    )
+
+
+def scores(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> pd.DataFrame:
+    """Free run over every sequence from its first row; one row per output, errors in the data's units."""
+    return score_runs([run_freely(model, sequences, samples, seed)])
+
+
+def score_runs(runs: SequenceOf[FreeRuns]) -> pd.DataFrame:
+    """The same over free runs of several models of the same outputs, each with sequences of its own."""
+    tables = [table for some in runs for table in _score_terms(some)]
+    model = runs[0].model
+    terms = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+    measured, mean = terms["measured"], terms["mean"]
+    for column, name in enumerate(model.output_names):
+        if np.isnan(measured[:, column]).all():
+            raise DataError(f"Output {name!r} has no measured value to be scored against; give data that has it.")
+    return pd.DataFrame(
+        {
+            "rmse": metrics.rmse(measured, mean),
+            "nrmse": metrics.nrmse(measured, mean),
+            "fit_percent": metrics.fit_percent(measured, mean),
+            "nll": np.nanmean(terms["nll"], axis=0),
+            "nll_gaussian": metrics.gaussian_nll(measured, mean, terms["std"]),
+            "crps": np.nanmean(terms["crps"], axis=0),
+            "coverage_50": metrics.coverage(measured, terms["q0.25"], terms["q0.75"]),
+            "coverage_90": metrics.coverage(measured, terms["q0.05"], terms["q0.95"]),
+            "coverage_95": metrics.coverage(measured, terms["q0.025"], terms["q0.975"]),
+        },
+        index=pd.Index(model.output_names, name="output"),
+    )
+
+
+def component_names(model: FittedModel) -> list[str]:
+    """What forecasts call the components."""
+    return [*(f"component_{i + 1}_R{r}" for i, r in enumerate(model.options.resolutions)), *model.blend.parts]
+
+
+def _score_terms(runs: FreeRuns) -> list[Table]:
+    """What the metrics need per row of every sequence, in the data's units."""
+    sd, offset = runs.model.scaling.output_sd, runs.model.scaling.output_mean
+
+    def tell(piece: Piece, found: Measurements, measured: np.ndarray) -> Table:
+        levels = zip(_EDGES, found.quantiles(_EDGES), strict=True)
+        return {
+            "measured": runs.sequences[piece.sequence].outputs[piece.rows],
+            "mean": offset + sd * found.mean,
+            "std": sd * found.std,
+            "nll": found.nll(measured) + np.log(sd),
+            "crps": sd * metrics.crps_terms(measured, found.draws(piece.rows, runs.seed)),
+            **{f"q{level:g}": offset + sd * values for level, values in levels},
+        }
+
+    return runs.gather(tell)
+
+
+def _pieces(
+    model: FittedModel, sequences: list[Sequence], warmup: Sequence | None, samples: int, seed: int, stride: int
+) -> Iterator[Piece]:
+    """Free runs of all models over all sequences at once, handed out sequence by sequence: the components alone.
+
+    Gaps are filled, and the rows that were added are walked but not handed out.
+    """
+    filled = [fill(sequence) for sequence in sequences]
+    past = None if warmup is None else _past(model, warmup, sequences[0])
+    memory, before = (None, None) if past is None else (past.memory, past.drive[-1])
+    inputs = [model.follow(f, memory)[0] for f in filled]
+    earlier = [row_before(u, before) for u in inputs]
+    clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
+    pace = stride if all(f.even for f in filled) else 1
+    count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
+    each = -(-samples // rounds)
+    with floating_point(model.options.precision):
+        keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
+        runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
+        starts = [[_start(model, ssm, g, past, each, key)] * count for ssm, g, key in runs]
+        ssm, particles = _stack([run[0] for run in runs]), _stack([_stack(row) for row in starts])
+        chunk = max(100, _CHUNK // (groups * count * samples))
+        stacked = jnp.stack([run[2] for run in runs])
+        for draws in free_run(ssm, particles, inputs, clocks, stride=pace, chunk=chunk, keys=stacked):
+            for k in range(count):
+                first, last = np.searchsorted(reported[k], [draws.rows[0], draws.rows[-1] + 1])
+                if last > first:
+                    at = reported[k][first:last]
+                    walked = (at - draws.rows[0]) // pace
+                    parts = [_join(part[:, k][:, :, walked], groups)[:samples] for part in draws.parts]
+                    yield Piece(k, stride * np.arange(first, last), parts, inputs[k][at], earlier[k][at])
+
+
+def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
+    filled = fill(warmup, samples_between(warmup, after))
+    return Past(filled, *model.follow(filled))
+
+
+def _join(part: np.ndarray, groups: int) -> np.ndarray:
+    """(rounds S, C, D_y) from samples of all rounds and groups, (rounds groups, S, C, D_g)."""
+    return np.concatenate([np.concatenate(part[g::groups]) for g in range(groups)], axis=-1)
+
+
+def _key(seed: int, number: int, group: int) -> Key:
+    """The key of one model of the ensemble."""
+    key = jax.random.fold_in(jax.random.key(seed), group)
+    return key if number == 0 else jax.random.fold_in(key, 1000 + number)
+
+
+def _stack(trees: SequenceOf):
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _start(
+    model: FittedModel,
+    ssm: SSM[Component],
+    group: int,
+    past: Past | None,
+    samples: int,
+    key: Key,
+) -> tuple[Particles, ...]:
+    """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
+    columns = np.array(model.groups[group])
+    dtype = jnp.dtype(model.options.precision)
+    particles = start_particles(ssm, samples, key=key)
+    if past is None:
+        return particles
+    past_inputs = jnp.asarray(past.drive, dtype)
+    past_outputs = jnp.asarray(model.scaling.outputs(past.filled.sequence.outputs)[:, columns], dtype)
+    return assimilate(ssm, particles, past_inputs, past_outputs, jnp.asarray(past.filled.steps, dtype), key=key)

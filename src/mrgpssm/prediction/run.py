@@ -1,0 +1,206 @@
+"""Free run: a fitted model simulated for as long as inputs are given, in chunks of constant memory.
+
+Full Monte Carlo over all components: every sample draws its own v and x_0 per component once and keeps them. In a
+cascade, every sample of a component is driven by the same sample of the slower ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm.arrays.types import Array, Float, Int, Key, Keys
+from mrgpssm.model import SSM, Component
+from mrgpssm.rollout import Noise, departures, draw_driven, draw_process, fastest
+
+_START, _PROCESS, _WARMUP = 0, 1, 2
+
+
+class Particles(eqx.Module):
+    """One component's samples: where they stand and the noise behind each sample's v."""
+
+    states: Float[Array, "*f s d"]
+    inducing: Float[Array, "*f s d m"]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A chunk of free runs: rows of the series, and every component's output samples without observation noise.
+
+    Samples are of shape (G, K, S, C, D_y): G models on K sequences, S samples, C rows.
+    """
+
+    rows: np.ndarray
+    parts: tuple[np.ndarray, ...]
+
+
+def start_particles(ssm: SSM[Component], samples: int, *, key: Key) -> tuple[Particles, ...]:
+    """x_0 ~ q(x_0) and v ~ q(v) of every component and sample."""
+
+    def start(component: Component, key: Key) -> Particles:
+        (d, m), dtype = component.inducing_shape, component.dtype
+        key_x, key_v = jax.random.split(key)
+        q = component.initial.posterior()
+        states = jax.vmap(q.sample)(jax.random.normal(key_x, (samples, d), dtype))
+        return Particles(states, jax.random.normal(key_v, (samples, d, m), dtype))
+
+    root = jax.random.fold_in(key, _START)
+    return tuple(start(c, jax.random.fold_in(root, i)) for i, c in enumerate(ssm.components))
+
+
+def _advance(
+    component: Component,
+    here: Particles,
+    inputs: Float[Array, "k t u"],
+    steps: Float[Array, "k t"],
+    first: Int[Array, ""],
+    every: int,
+    slower: tuple[Float[Array, "k s t _"], ...],
+    key: Key,
+) -> tuple[Particles, Float[Array, "k s c y"], Float[Array, "k s t d"]]:
+    """Walk one chunk of k sequences; outputs are those of its first row and every `every`-th one after it.
+
+    Every sequence sees the same noise: what comes out for one does not depend on its company. The states before every
+    step come last, for the components that they drive; `slower` are those that drive this one.
+    """
+    k, s, d = here.states.shape
+    process = draw_process(key, first, steps.shape[1], (s, d), steps.dtype)
+    noise = Noise(here.states, here.inducing, jnp.broadcast_to(process[None], (k, *process.shape)))
+    states = draw_driven(fastest(), component.dynamics(), here.states, inputs, slower, steps, noise)
+    current = departures(here.states, states)
+    outputs = jax.vmap(jax.vmap(jax.vmap(component.emission)))(current[:, :, ::every])
+    return Particles(states[:, :, -1], here.inducing), outputs, current
+
+
+_advance_all = eqx.filter_jit(eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, None, None, None, None, 0, 0)))
+
+
+def free_run(
+    ssm: SSM[Component],
+    particles: tuple[Particles, ...],
+    inputs: list[np.ndarray],
+    clocks: list[np.ndarray],
+    *,
+    stride: int,
+    chunk: int,
+    keys: Keys,
+) -> Iterator[Draws]:
+    """Output samples of rows 0, stride, 2 stride, ... of all sequences by all models, chunk by chunk.
+
+    `ssm` and `keys` have a leading axis of models, `particles` of models and sequences. A component takes steps of at
+    most its own time unit: where the stride is longer, it takes several between outputs. A faster component of a
+    cascade then takes more of them than one that drives it, whose state is held until its next step. Sequences that
+    have ended run on idly. Rows are at most one sample apart by their `clocks`: gaps are filled before.
+    """
+    rows = np.arange(0, max(map(len, inputs)), stride)
+    substeps = [int(np.ceil(stride / unit)) for unit in ssm.time_units]
+    count = min(chunk, len(rows))
+    root = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, _PROCESS)
+    for first in range(0, len(rows), count):
+        chosen = rows[first : first + count]
+        padded = np.concatenate([chosen, chosen[-1] + stride * np.arange(1, count - len(chosen) + 1)])
+        moved, parts, walked = {}, {}, {}
+        for index in ssm.walk_order():
+            component, unit, every = ssm.components[index], ssm.time_units[index], substeps[index]
+            slower = tuple(_held(walked[j], substeps[j], every, stride) for j in ssm.slower(index))
+            fine = [_fine(u, clock, padded, stride, unit, every) for u, clock in zip(inputs, clocks, strict=True)]
+            arrays = (jnp.asarray(np.stack(values), component.dtype) for values in zip(*fine, strict=True))
+            start = jnp.asarray(first * every, jnp.int32)
+            own = jax.vmap(jax.random.fold_in, in_axes=(0, None))(root, index)
+            moved[index], outputs, walked[index] = _advance_all(
+                component, particles[index], *arrays, start, every, slower, own
+            )
+            parts[index] = np.asarray(outputs)[:, :, :, : len(chosen)]
+        particles = tuple(moved[index] for index in range(len(moved)))
+        yield Draws(chosen, tuple(parts[index] for index in range(len(parts))))
+
+
+def _held(states: Float[Array, "g k s slow d"], slow: int, fast: int, stride: int) -> Float[Array, "g k s fast d"]:
+    """States of `slow` sub-steps a stride at each of `fast` ones: of the latest that is not after it."""
+    if slow == fast:
+        return states
+    latest = np.searchsorted(_within(stride, slow), _within(stride, fast), side="right") - 1
+    g, k, s, rows, d = states.shape
+    return states.reshape(g, k, s, rows // slow, slow, d)[:, :, :, :, latest].reshape(g, k, s, -1, d)
+
+
+def _within(stride: int, every: int) -> np.ndarray:
+    """Where the `every` sub-steps of a stride begin, in rows."""
+    return (np.arange(every) * stride) // every
+
+
+def _fine(
+    inputs: np.ndarray, clock: np.ndarray, rows: np.ndarray, stride: int, unit: float, every: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and step sizes between output rows, with `every` sub-steps where the stride exceeds the time unit."""
+    fine = (rows[:, None] + _within(stride, every)[None, :]).ravel()
+    ends = np.append(fine[1:], rows[-1] + stride)
+    last = len(clock) - 1
+    known, following = np.minimum(fine, last), np.minimum(ends, last)
+    gaps = clock[following] - clock[known]
+    overrun = (ends - following) - (fine - known)  # rows past the end of the data count one raw sample each
+    steps = (gaps + overrun) / unit
+    if steps.max() > 1 + 1e-6:
+        raise ValueError(f"A step of {steps.max():g} time units was asked for; fill the gaps of the sequence first.")
+    return inputs[known], np.clip(steps, 1e-6 / unit, 1.0)
+
+
+@eqx.filter_jit
+def assimilate(
+    ssm: SSM[Component],
+    particles: tuple[Particles, ...],
+    inputs: Float[Array, "t u"],
+    outputs: Float[Array, "t y"],
+    gaps: Float[Array, " t"],
+    *,
+    key: Key,
+) -> tuple[Particles, ...]:
+    """Warm-up: an ensemble Kalman filter moves all components' states towards measured outputs (Evensen, 1994).
+
+    Each row, x_s += K (y + e_s - g(x_s)) with e_s ~ N(0, Ω) and K = Cov(x, g) (Cov(g, g) + Ω)⁻¹ over the samples; then
+    every sample takes its step with its own v. Rows without outputs, or outputs that are NaN, only step. `gaps` are the
+    samples from each row to the next, at most one; the result stands at the end of the last.
+    """
+    dynamics = ssm.dynamics()
+    draws = tuple(jax.vmap(d.gp.inducing_outputs)(p.inducing) for d, p in zip(dynamics, particles, strict=True))
+    variance = ssm.observation_variance()
+
+    def row(states, now):
+        u, y, gap, key = now
+        key_y, key_x = jax.random.split(key)
+        states = _analyse(ssm, states, y, variance, key_y)
+        moved = []
+        for index, d in enumerate(dynamics):
+            h, slower = gap / ssm.time_units[index], tuple(states[j] for j in ssm.slower(index))
+
+            def step(x, v, drivers, d=d, h=h):
+                return d.transition(x, d.forcing(jnp.concatenate([u, *drivers])), h, v)
+
+            mean, spread = jax.vmap(step)(states[index], draws[index], slower)
+            noise = jax.random.normal(jax.random.fold_in(key_x, index), mean.shape, mean.dtype)
+            moved.append(mean + jnp.sqrt(spread) * noise)
+        return tuple(moved), None
+
+    keys = jax.random.split(jax.random.fold_in(key, _WARMUP), inputs.shape[0])
+    states, _ = jax.lax.scan(row, tuple(p.states for p in particles), (inputs, outputs, gaps, keys))
+    return tuple(Particles(x, p.inducing) for x, p in zip(states, particles, strict=True))
+
+
+def _analyse(ssm: SSM, states, y: Float[Array, " y"], variance: Float[Array, " y"], key: Key):
+    """The ensemble Kalman update of one row."""
+    sizes = [x.shape[1] for x in states]
+    joint = jnp.concatenate(states, axis=1)
+    predicted = jax.vmap(ssm.emit)(states)
+    observed = ~jnp.isnan(y)
+    count = joint.shape[0] - 1
+    deviation = (predicted - jnp.mean(predicted, axis=0, keepdims=True)) * observed.astype(y.dtype)[None, :]
+    cross = (joint - jnp.mean(joint, axis=0, keepdims=True)).T @ deviation / count
+    gain = jnp.linalg.solve(deviation.T @ deviation / count + jnp.diag(variance), cross.T).T
+    noise = jnp.sqrt(variance)[None, :] * jax.random.normal(key, predicted.shape, predicted.dtype)
+    innovation = jnp.where(observed[None, :], jnp.where(observed, y, 0.0)[None, :] + noise - predicted, 0.0)
+    updated = joint + innovation @ gain.T
+    edges = np.cumsum(sizes)[:-1].tolist()
+    return tuple(jnp.split(updated, edges, axis=1))

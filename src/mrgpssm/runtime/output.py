@@ -1,0 +1,107 @@
+"""From samples of the components to measurements: the one way of outputs, for prediction, calibration and runtime.
+
+In scaled units, at every row of a free run:
+
+    blend        x = (1 - Σ_k s_k) Σ_l C x^(l) + Σ_k s_k m_k(u before)      (`mrgpssm.runtime.part`)
+    calibrate    x ← m + τ (x - m),   σ ← τ σ,   m the mean over the samples
+    noise law    y ~ (1/S) Σ_s N(x_s, σ_s²), or Student's t around m where a law was learned (`mrgpssm.runtime.noise`)
+
+Quantiles and densities are in closed form. Draws of y are a function of seed, row, output and sample alone.
+"""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mrgpssm.runtime.distributions.counters import fold_in, normal, seed_key, uniform_pair
+from mrgpssm.runtime.distributions.mixture import mixture_nll, mixture_quantiles
+from mrgpssm.runtime.distributions.student import student_draws, student_nll
+from mrgpssm.runtime.noise import StudentNoise
+from mrgpssm.runtime.part import Blend
+
+LEVELS = (0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)
+_OBSERVATION = 3  # the stream of keys; those of `mrgpssm.prediction.run` come before it
+
+
+def blend_parts(blend: Blend, parts: Iterable[np.ndarray], before: np.ndarray) -> list[np.ndarray]:
+    """All that adds up to the outputs: what is left to every component, (S, C, D_y), and what each instantaneous part
+    adds, (1, C, D_y), given the drive (C, D_u) of the step that led to each row.
+    """
+    rest = [blend.rest.astype(part.dtype) * part for part in parts]
+    return [*rest, *(added.astype(rest[0].dtype)[None] for added in blend.added(before))]
+
+
+def add_up(parts: list[np.ndarray]) -> np.ndarray:
+    """(S, C, D_y): their sum."""
+    return functools.reduce(np.add, parts)
+
+
+@dataclass(frozen=True)
+class OutputLaw:
+    """How measurements follow from samples of the outputs.
+
+    `calibration` τ is (D_y,), and `noise_sd` (rounds, D_y) is that of every model of the ensemble: the samples of the
+    first model come first.
+    """
+
+    calibration: np.ndarray
+    noise_sd: np.ndarray
+    noise: StudentNoise | None
+
+    def measure(self, outputs: np.ndarray, drive: np.ndarray) -> "Measurements":
+        """What is known of measurements at C rows, from samples (S, C, D_y) and the drive (C, D_u) from there on."""
+        outputs = outputs.astype(float)
+        mean, each = outputs.mean(axis=0), -(-len(outputs) // len(self.noise_sd))
+        noise_sd = self.calibration * np.repeat(self.noise_sd, each, axis=0)[: len(outputs)]
+        samples = mean + self.calibration * (outputs - mean) if np.any(self.calibration != 1) else outputs
+        std = np.sqrt(samples.var(axis=0) + np.mean(noise_sd**2, axis=0))
+        if self.noise is None:
+            return Measurements(samples, noise_sd, std)
+        scale = self.noise.scale(mean, std, drive)
+        return Measurements(samples, noise_sd, self.noise.deviation(scale), self.noise, scale)
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Measurements at C rows: `samples` (S, C, D_y) are without noise, whose deviations are `noise_sd` (S, D_y).
+
+    `std` (C, D_y) is the deviation of a measurement. Where `noise` was learned, `scale` (C, D_y) is its s.
+    """
+
+    samples: np.ndarray
+    noise_sd: np.ndarray
+    std: np.ndarray
+    noise: StudentNoise | None = None
+    scale: np.ndarray | None = None
+
+    @functools.cached_property
+    def mean(self) -> np.ndarray:
+        """(C, D_y)."""
+        return self.samples.mean(axis=0)
+
+    def quantiles(self, levels: Iterable[float]) -> np.ndarray:
+        """(L, C, D_y)."""
+        if self.noise is None or self.scale is None:
+            return mixture_quantiles(self.samples, self.noise_sd, np.array(list(levels), float))
+        return np.stack([self.mean + self.scale * self.noise.quantile(level) for level in levels])
+
+    def nll(self, measured: np.ndarray) -> np.ndarray:
+        """-log density of measurements (C, D_y), NaN where there is none."""
+        if self.noise is None or self.scale is None:
+            return mixture_nll(measured, self.samples, self.noise_sd[:, None])
+        return student_nll(measured - self.mean, self.scale, self.noise.dof)
+
+    def draws(self, rows: np.ndarray, seed: int) -> np.ndarray:
+        """(S, C, D_y) measurements, given the numbers of the C rows in their sequence."""
+        root = fold_in(seed_key(seed, wide=True), _OBSERVATION)
+        row = fold_in(root, rows)
+        key = fold_in((row[0][:, None], row[1][:, None]), np.arange(self.std.shape[1]))
+        count = len(self.samples)
+        if self.noise is None or self.scale is None:
+            epsilon = normal(key, (count,), "float64").transpose(2, 0, 1)
+            return self.samples + self.noise_sd[:, None] * epsilon
+        uniform = uniform_pair(key, count)
+        t = student_draws(uniform, self.noise.dof[:, None]).transpose(2, 0, 1)
+        return self.mean + self.scale * t

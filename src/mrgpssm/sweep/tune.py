@@ -1,0 +1,205 @@
+"""Search over options on a validation free run, by Optuna; every trial is kept in a journal file.
+
+    [data]  [model]  [run]     as for `mrgpssm fit`; data.validation is what trials are judged on
+    [tune]
+    trials = 30
+    metric = "nrmse"           # or crps, nll: the mean over outputs, the lower the better
+    resolutions = [[1], [30, 1], [30, 5, 1]]
+    [tune.range]               # any numeric option of MRGPSSM: whole numbers, or a log scale for floats
+    inducing = [20, 80]
+    learning_rate = [0.01, 0.1]
+
+The journal may be shared by any number of processes; what is in it is never run again.
+"""
+
+import multiprocessing
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.data import Sequence
+from mrgpssm.data.tables import Columns, read_sequences
+from mrgpssm.errors import ConfigError, DataError, FitError
+from mrgpssm.estimator.config import RunConfig, make_config, model_keys
+from mrgpssm.estimator.estimator import MRGPSSM
+from mrgpssm.file import open_lock
+from mrgpssm.spec.options import check_options, is_count
+
+METRICS = ("nrmse", "rmse", "crps", "nll", "nll_gaussian")
+RESOLUTIONS = ((1,), (5,), (30,), (30, 1), (30, 5, 1))
+_STUDY = "mrgpssm"
+
+
+@dataclass(frozen=True)
+class TuneConfig:
+    """What is searched: candidates for the resolutions, and ranges of other options."""
+
+    run: RunConfig
+    trials: int
+    metric: str
+    resolutions: tuple[tuple[int, ...], ...]
+    ranges: dict[str, tuple[float, float]]
+
+    @property
+    def journal(self) -> Path:
+        """Where trials are kept."""
+        return Path(self.run.run.directory) / "tune.journal"
+
+    def identity(self) -> str:
+        """What a journal belongs to: everything but the number of trials."""
+        return repr((self.run.data, sorted(self.run.model.items()), self.metric, self.resolutions, self.ranges))
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best trial: its value and its options; and how many trials there are."""
+
+    value: float
+    options: dict[str, Any]
+    trials: int
+
+
+def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
+    """Checked tables; `where` is what messages call the source."""
+    rest = {name: table for name, table in tables.items() if name != "tune"}
+    run, tune = make_config(rest, where), tables.get("tune", {})
+    if not isinstance(tune, dict) or set(tune) - {"trials", "metric", "resolutions", "range"}:
+        raise ConfigError(f"{where}: [tune] knows trials, metric, resolutions and range; got {sorted(tune)}.")
+    if not run.data.validation:
+        raise ConfigError(f"{where}: data.validation is empty; trials are judged on a free run over it.")
+    if not is_count(tune.get("trials", 30)):
+        raise ConfigError(f"{where}: tune.trials must be a whole number, at least 1; got {tune['trials']!r}.")
+    if tune.get("metric", "nrmse") not in METRICS:
+        raise ConfigError(f"{where}: tune.metric must be one of {', '.join(METRICS)}; got {tune['metric']!r}.")
+    candidates = tune.get("resolutions", RESOLUTIONS)
+    if not isinstance(candidates, (list, tuple)) or not candidates:
+        raise ConfigError(f"{where}: tune.resolutions must be a list of lists, such as [[1], [30, 1]].")
+    for candidate in candidates:
+        check_options(model_keys() | {"resolutions": candidate})
+    ranges = {name: _range(name, value, where) for name, value in tune.get("range", {}).items()}
+    return TuneConfig(run, tune.get("trials", 30), tune.get("metric", "nrmse"), tuple(map(tuple, candidates)), ranges)
+
+
+def _range(name: str, value: Any, where: str) -> tuple[float, float]:
+    default = model_keys().get(name)
+    if isinstance(default, bool) or not isinstance(default, (int, float)):
+        raise ConfigError(f"{where}: tune.range.{name} is no numeric option of the model.")
+    numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
+    if not numbers or not 0 <= value[0] < value[1] or (isinstance(default, int) and not all(map(is_count, value))):
+        raise ConfigError(f"{where}: tune.range.{name} must be [lowest, highest], of the option's kind; got {value!r}.")
+    return value[0], value[1]
+
+
+def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
+    """Run what is missing of the trials, in this process or in several, and return the best."""
+    _optuna()
+    study = _study(config, 0)
+    if study.user_attrs.get("identity", config.identity()) != config.identity():
+        raise ConfigError(f"{config.journal} belongs to another search; choose another run.directory, or delete it.")
+    study.set_user_attr("identity", config.identity())
+    before = _finished(study)
+    tell(f"tune: {before} of {config.trials} trials done before")
+    if workers == 1:
+        _work(config, before, tell)
+    else:
+        _share(config, before, workers)
+    done = _study(config, 0)
+    missing = config.trials - _finished(done)
+    if missing > 0:
+        raise FitError(
+            f"{missing} of {config.trials} trials are not in {config.journal}, because workers ended early; "
+            "give the same command again to go on with them."
+        )
+    complete = [t for t in done.trials if t.value is not None and np.isfinite(t.value)]
+    if not complete:
+        raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
+    best = min(complete, key=lambda t: t.value)
+    return Best(best.value, best.user_attrs["options"], _finished(done))
+
+
+def _share(config: TuneConfig, before: int, workers: int) -> None:
+    """The trials in several processes, which end when this one is stopped."""
+    context = multiprocessing.get_context("spawn")
+    crew = [context.Process(target=_work_aside, args=(config, before + number)) for number in range(workers)]
+    for process in crew:
+        process.start()
+    try:
+        for process in crew:
+            process.join()
+    except KeyboardInterrupt:
+        for process in crew:
+            process.terminate()
+        raise
+
+
+def _work_aside(config: TuneConfig, seed: int) -> None:
+    """A terminal sends Ctrl-C to all processes; the first of them answers it for all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _work(config, seed, None)
+
+
+def _optuna() -> Any:
+    try:
+        return import_module("optuna")
+    except ImportError:
+        raise ConfigError("mrgpssm tune needs Optuna; install mrgpssm[tune].") from None
+
+
+def _study(config: TuneConfig, seed: int) -> Any:
+    optuna = _optuna()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    config.journal.parent.mkdir(parents=True, exist_ok=True)
+    open_lock(config.journal).close()  # Optuna would follow a link and wait for a pipe
+    backend = import_module("optuna.storages.journal").JournalFileBackend(str(config.journal))
+    sampler = optuna.samplers.TPESampler(seed=seed)
+    storage = optuna.storages.JournalStorage(backend)
+    return optuna.create_study(study_name=_STUDY, storage=storage, sampler=sampler, load_if_exists=True)
+
+
+def _finished(study: Any) -> int:
+    return sum(trial.state.is_finished() for trial in study.trials)
+
+
+def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> None:
+    """Take trials until there are enough of all workers together."""
+    study, data = _study(config, seed), _load(config)
+
+    def stop(study: Any, trial: Any) -> None:
+        if tell is not None:
+            tell(f"tune: {_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
+        if _finished(study) >= config.trials:
+            study.stop()
+
+    if _finished(study) < config.trials:
+        study.optimize(lambda trial: _objective(config, data, trial), callbacks=[stop], catch=(FitError,))
+
+
+def _load(config: TuneConfig) -> tuple[list[Sequence], list[Sequence]]:
+    data = config.run.data
+    columns = Columns(data.inputs, data.outputs, data.time, data.dt)
+    training, validation = (
+        read_sequences(list(files), columns, gaps=data.gaps)  # pyright: ignore[reportArgumentType]
+        for files in (data.files, data.validation)
+    )
+    return training, validation
+
+
+def _objective(config: TuneConfig, data: tuple[list[Sequence], list[Sequence]], trial: Any) -> float:
+    """The mean over outputs of the metric on the validation free run; what the data cannot carry is worst."""
+    names = [", ".join(map(str, candidate)) for candidate in config.resolutions]
+    chosen = config.resolutions[names.index(trial.suggest_categorical("resolutions", names))]
+    options: dict[str, Any] = config.run.model | {"resolutions": list(chosen)}
+    for name, (low, high) in config.ranges.items():
+        whole = isinstance(model_keys()[name], int)
+        options[name] = trial.suggest_int(name, low, high) if whole else trial.suggest_float(name, low, high, log=True)
+    trial.set_user_attr("options", options)
+    try:
+        model = MRGPSSM(**options).fit(data[0], progress=False)
+    except DataError:
+        return float("inf")
+    return float(np.mean(model.score(data[1])[config.metric].to_numpy()))
