@@ -20,7 +20,7 @@ def tables(folder: Path, **more) -> dict[str, Any]:
     data = {"files": [str(folder / "a.csv")], "validation": [str(folder / "b.csv")], "inputs": ["speed"],
             "outputs": ["NOx"], "time": "t"}  # fmt: skip
     search = {"trials": 5, "resolutions": [[1], [3, 1]], "range": {"inducing": [4, 9], "learning_rate": [0.01, 0.1]}}
-    return {"data": data, "model": {"steps": 4}, "run": {"directory": str(folder / "search")}, "tune": search | more}
+    return {"data": data, "training": {"steps": 4}, "run": {"directory": str(folder / "search")}, "tune": search | more}
 
 
 @pytest.fixture

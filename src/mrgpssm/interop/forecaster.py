@@ -12,6 +12,7 @@ import pandas as pd
 from mrgpssm.data import Sequence
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.interop.extras import need
+from mrgpssm.spec import arrange
 
 _sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster", "interop")
 _Base: Any = _sktime.BaseForecaster
@@ -69,7 +70,7 @@ class MRGPSSMForecaster(_Base):
         self._driven = _varying(table)
         inputs, outputs = (_counted(frame) for frame in (table[self._driven], y))
         sequence = Sequence(inputs, outputs)
-        model = MRGPSSM(self.resolutions, seed=self.seed, **(self.options or {}))
+        model = MRGPSSM(self.resolutions, **arrange(**{"seed": self.seed, **(self.options or {})}))
         self.model_ = model.fit(sequence, progress=False)
         last = slice(max(len(y) - max(self.warmup, 2), 0), None)
         self._past = (sequence.inputs[last], sequence.outputs[last])

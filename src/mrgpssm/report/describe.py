@@ -7,39 +7,7 @@ import numpy as np
 from mrgpssm.report.charts.residuals import follows
 from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge
 from mrgpssm.report.evidence import Evidence, digits_for, score
-
-_MEANINGS = {
-    "resolutions": "samples one step of each component covers",
-    "latent_dim": "latent dimensions of a component",
-    "inducing": "inducing points",
-    "samples": "trajectories per window",
-    "windows": "windows per mini-batch",
-    "window": "scored points of a window",
-    "buffer": "points before scoring starts",
-    "cycles": "backfitting cycles",
-    "steps": "steps per component and cycle",
-    "learning_rate": "step size",
-    "anneal": "last factor on the learning rate",
-    "restarts": "random starts",
-    "ensemble": "restarts that are mixed",
-    "filters": "time constants of averaged inputs, in rows",
-    "delays": "delays of copied inputs, in rows",
-    "static": "most rows of the static part",
-    "trees": "most boosted trees of the inputs",
-    "finetune": "cycles with all components together",
-    "cascade": "slow states drive faster components",
-    "optimiser": "optimiser",
-    "early_stopping": "best cycle on unseen data kept",
-    "folds": "models that leave a part of the data out",
-    "noise": "what bands assume of measurements",
-    "calibrate": "bands adjusted on unseen data",
-    "preset": "transition and starting values",
-    "precision": "numbers",
-    "window_start": "where windows start from",
-    "order": "order of components in a cycle",
-    "joint": "one model for all outputs",
-    "seed": "seed",
-}
+from mrgpssm.spec import find_option
 
 
 def verdicts(evidence: Evidence) -> dict[str, Verdict]:
@@ -79,7 +47,8 @@ def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str,
 
 def setting_rows(evidence: Evidence) -> list[tuple[str, str, str]]:
     """Option, value and meaning."""
-    return [(key, _shown(value), _MEANINGS.get(key, "")) for key, value in evidence.options.items()]
+    declared = ((key, value, find_option(key)) for key, value in evidence.options.items())
+    return [(key, _shown(value), "" if option is None else option.help) for key, value, option in declared]
 
 
 def column_rows(evidence: Evidence) -> list[dict[str, str]]:

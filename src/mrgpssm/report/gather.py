@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.data import Sequence as Series
-from mrgpssm.data import match
+from mrgpssm.data import apply_drive, match
 from mrgpssm.data.doubts import doubt_inputs, doubt_scores, was_seen
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
@@ -95,9 +95,9 @@ def assemble(
         output_names=model.output_names,
         units=model.units,
         dt=model.dt,
-        options=model.options.to_json(),
+        options=model.spec.to_json(),
         recordings=tuple(recordings),
-        learned=learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
+        learned=learned(model, np.concatenate([apply_drive(model.spec.structure.drive, s).inputs for s in test])),
         training=None if training is None else _shown(training),
         doubts=_doubts(model, test),
         **about,

@@ -13,10 +13,10 @@
     train = ["a.csv", "b.csv"]
     test = ["c.csv"]
 
-    [model]                    # options that all runs share
+    [model]                    # options that all runs share; [training] and [bands] likewise
     inducing = 40
 
-    [grid]                     # every combination of these, any option of MRGPSSM
+    [grid]                     # every combination of these, any option of a fit
     resolutions = [[30, 1], [1]]
     seed = [0, 1, 2]
 
@@ -29,9 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from mrgpssm.errors import ConfigError
-from mrgpssm.estimator.config import model_keys
 from mrgpssm.file import read_toml
-from mrgpssm.spec.options import Options, check_options
+from mrgpssm.spec import SECTIONS, Spec, read_spec
 
 _SWEEP = {"directory": str, "fleet": int, "samples": int, "keep_models": bool}
 _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": float, "gaps": str, "split": list}
@@ -68,7 +67,7 @@ class SweepConfig:
     samples: int
     keep_models: bool
     datasets: tuple[Dataset, ...]
-    options: tuple[Options, ...]
+    specs: tuple[Spec, ...]
 
 
 def read_sweep(path: Path) -> SweepConfig:
@@ -78,7 +77,7 @@ def read_sweep(path: Path) -> SweepConfig:
 
 def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:
     """A sweep from its tables; `where` is what messages call the source."""
-    _known(tables, ("sweep", "dataset", "model", "grid", "run"), f"{where}: unknown section")
+    _known(tables, ("sweep", "dataset", *SECTIONS, "grid", "run"), f"{where}: unknown section")
     sweep = _table(tables.get("sweep", {}), _SWEEP, f"{where}: [sweep]")
     datasets = tables.get("dataset", [])
     if not isinstance(datasets, list) or not datasets:
@@ -90,13 +89,14 @@ def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:
     if fleet < 1 or samples < 2:
         raise ConfigError(f"{where}: [sweep] fleet must be at least 1 and samples at least 2.")
     directory = home / sweep.get("directory", "sweep")
-    options = tuple(_options(given, where) for given in _combinations(tables, where))
-    return SweepConfig(directory, fleet, samples, sweep.get("keep_models", False), found, options)
+    shared = read_spec(tables, where)
+    specs = tuple(_spec(shared, given, where) for given in _combinations(tables, where))
+    return SweepConfig(directory, fleet, samples, sweep.get("keep_models", False), found, specs)
 
 
 def _combinations(tables: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """All combinations of the grid and all listed runs, over the shared options."""
-    shared, grid, listed = tables.get("model", {}), tables.get("grid"), tables.get("run", [])
+    """All combinations of the grid and all listed runs."""
+    grid, listed = tables.get("grid"), tables.get("run", [])
     for name, values in (grid or {}).items():
         if not isinstance(values, list) or not values:
             raise ConfigError(f"{where}: [grid] {name} must be a list of values; got {values!r}.")
@@ -105,23 +105,22 @@ def _combinations(tables: dict[str, Any], where: str) -> list[dict[str, Any]]:
     crossed = [] if grid is None and listed else [
         dict(zip(grid or {}, values, strict=True)) for values in itertools.product(*(grid or {}).values())
     ]  # fmt: skip
-    return [shared | one for one in (*crossed, *listed)]
+    return [*crossed, *listed]
 
 
-def _options(given: dict[str, Any], where: str) -> Options:
-    known = model_keys()
-    _known(given, tuple(known), f"{where}: unknown option")
+def _spec(shared: Spec, given: dict[str, Any], where: str) -> Spec:
     try:
-        options = check_options(known | given)
+        spec = shared.change(**given).fixed()
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    if options.joint:
+    if spec.structure.joint:
         raise ConfigError(f"{where}: joint is not for sweeps, which run every output by itself; leave it out.")
-    if options.folds or options.static or options.trees or options.noise != "gaussian" or options.early_stopping:
+    single = (spec.bands.folds, spec.structure.static, spec.structure.trees, spec.training.early_stopping)
+    if any(single) or spec.bands.noise != "gaussian":
         raise ConfigError(
             f"{where}: folds, static, trees, noise and early_stopping are for single fits; a sweep has its own splits."
         )
-    return options
+    return spec
 
 
 def _dataset(given: Any, home: Path, where: str) -> Dataset:

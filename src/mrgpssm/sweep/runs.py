@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ModelFileError
 from mrgpssm.file import read_json
-from mrgpssm.spec.options import Options
+from mrgpssm.spec import Spec
 from mrgpssm.sweep.config import Dataset, SweepConfig
 
 FORMAT = 1
@@ -28,7 +28,7 @@ class Run:
     dataset: str
     split: str
     output: str
-    options: Options
+    spec: Spec
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Pack:
     """Runs that train as one program: the same dataset, and options that differ in the seed alone."""
 
     dataset: Dataset
-    options: Options
+    spec: Spec
     runs: tuple[Run, ...]
 
 
@@ -75,10 +75,10 @@ def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, Dataset]]:
         for split, (train, test) in load_splits(dataset).items():
             for output in dataset.outputs:
                 data = [fingerprint(half, output) for half in (train, test)]
-                for options in config.options:
-                    identity = [FORMAT, options.to_json(), data, config.samples]
+                for spec in config.specs:
+                    identity = [FORMAT, spec.to_json(), data, config.samples]
                     name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
-                    runs.setdefault(name, Run(name, dataset.name, split, output, options))
+                    runs.setdefault(name, Run(name, dataset.name, split, output, spec))
     return list(runs.values()), {d.name: d for d in config.datasets}
 
 
@@ -103,7 +103,7 @@ def without_record(directory: Path, runs: Iterable[Run]) -> list[Run]:
 
 def _is_complete(record: dict[str, Any], run: Run) -> bool:
     """Whether a record has this run's settings, its names, and either all scores that tables show or a failure."""
-    own = {"format": FORMAT, "id": run.id, "output": run.output, "options": run.options.to_json()}
+    own = {"format": FORMAT, "id": run.id, "output": run.output, "options": run.spec.to_json()}
     if any(record.get(key) != value for key, value in own.items()):
         return False
     if not all(isinstance(record.get(key), str) for key in ("dataset", "split")):
@@ -119,12 +119,12 @@ def packs(runs: Iterable[Run], datasets: dict[str, Dataset], fleet: int) -> list
 
     A run with several restarts is as many models.
     """
-    groups: dict[tuple[str, Options], list[Run]] = {}
+    groups: dict[tuple[str, Spec], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.dataset, replace(run.options, seed=0)), []).append(run)
+        groups.setdefault((run.dataset, run.spec.change(seed=0)), []).append(run)
     made = []
-    for (name, options), members in groups.items():
-        most = max(1, fleet // options.restarts)
+    for (name, spec), members in groups.items():
+        most = max(1, fleet // spec.training.restarts)
         each = -(-len(members) // -(-len(members) // most))
-        made += [Pack(datasets[name], options, tuple(members[i : i + each])) for i in range(0, len(members), each)]
+        made += [Pack(datasets[name], spec, tuple(members[i : i + each])) for i in range(0, len(members), each)]
     return made

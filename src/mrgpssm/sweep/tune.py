@@ -25,10 +25,10 @@ import numpy as np
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError, FitError
-from mrgpssm.estimator.config import RunConfig, make_config, model_keys
+from mrgpssm.estimator.config import RunConfig, make_config
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import open_lock
-from mrgpssm.spec.options import check_options, is_count
+from mrgpssm.spec import Number, Structure, Whole, find_option
 
 METRICS = ("nrmse", "rmse", "crps", "nll", "nll_gaussian")
 RESOLUTIONS = ((1,), (5,), (30,), (30, 1), (30, 5, 1))
@@ -52,7 +52,7 @@ class TuneConfig:
 
     def identity(self) -> str:
         """What a journal belongs to: everything but the number of trials."""
-        return repr((self.run.data, sorted(self.run.model.items()), self.metric, self.resolutions, self.ranges))
+        return repr((self.run.data, self.run.spec, self.metric, self.resolutions, self.ranges))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
         raise ConfigError(f"{where}: [tune] knows trials, metric, resolutions and range; got {sorted(tune)}.")
     if not run.data.validation:
         raise ConfigError(f"{where}: data.validation is empty; trials are judged on a free run over it.")
-    if not is_count(tune.get("trials", 30)):
+    if not Whole().accepts(tune.get("trials", 30)):
         raise ConfigError(f"{where}: tune.trials must be a whole number, at least 1; got {tune['trials']!r}.")
     if tune.get("metric", "nrmse") not in METRICS:
         raise ConfigError(f"{where}: tune.metric must be one of {', '.join(METRICS)}; got {tune['metric']!r}.")
@@ -80,19 +80,25 @@ def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
     if not isinstance(candidates, (list, tuple)) or not candidates:
         raise ConfigError(f"{where}: tune.resolutions must be a list of lists, such as [[1], [30, 1]].")
     for candidate in candidates:
-        check_options(model_keys() | {"resolutions": candidate})
+        Structure(resolutions=candidate)
     ranges = {name: _range(name, value, where) for name, value in tune.get("range", {}).items()}
     return TuneConfig(run, tune.get("trials", 30), tune.get("metric", "nrmse"), tuple(map(tuple, candidates)), ranges)
 
 
 def _range(name: str, value: Any, where: str) -> tuple[float, float]:
-    default = model_keys().get(name)
-    if isinstance(default, bool) or not isinstance(default, (int, float)):
-        raise ConfigError(f"{where}: tune.range.{name} is no numeric option of the model.")
-    numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
-    if not numbers or not 0 <= value[0] < value[1] or (isinstance(default, int) and not all(map(is_count, value))):
+    kind = _numeric(name)
+    if kind is None:
+        raise ConfigError(f"{where}: tune.range.{name} is no numeric option.")
+    pair = isinstance(value, list) and len(value) == 2 and all(map(kind.accepts, value))
+    if not pair or not value[0] < value[1]:
         raise ConfigError(f"{where}: tune.range.{name} must be [lowest, highest], of the option's kind; got {value!r}.")
     return value[0], value[1]
+
+
+def _numeric(name: str) -> Whole | Number | None:
+    """The kind of an option that is a number."""
+    option = find_option(name)
+    return option.kind if option is not None and isinstance(option.kind, (Whole, Number)) else None
 
 
 def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
@@ -193,13 +199,13 @@ def _objective(config: TuneConfig, data: tuple[list[Sequence], list[Sequence]], 
     """The mean over outputs of the metric on the validation free run; what the data cannot carry is worst."""
     names = [", ".join(map(str, candidate)) for candidate in config.resolutions]
     chosen = config.resolutions[names.index(trial.suggest_categorical("resolutions", names))]
-    options: dict[str, Any] = config.run.model | {"resolutions": list(chosen)}
+    options: dict[str, Any] = {"resolutions": list(chosen)}
     for name, (low, high) in config.ranges.items():
-        whole = isinstance(model_keys()[name], int)
+        whole = isinstance(_numeric(name), Whole)
         options[name] = trial.suggest_int(name, low, high) if whole else trial.suggest_float(name, low, high, log=True)
     trial.set_user_attr("options", options)
     try:
-        model = MRGPSSM(**options).fit(data[0], progress=False)
+        model = MRGPSSM.from_spec(config.run.spec.change(**options)).fit(data[0], progress=False)
     except DataError:
         return float("inf")
     return float(np.mean(model.score(data[1])[config.metric].to_numpy()))
