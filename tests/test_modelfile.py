@@ -32,7 +32,7 @@ def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
     for name, values in (("mean", run.mean), ("std", run.std), ("q05", run.quantile(0.05)), ("bounds", model.bounds_)):
         np.testing.assert_allclose(values, expected[name], rtol=1e-12, atol=1e-12)
     assert model.resolutions == (3, 1)
-    assert model.ensemble == len(model.fitted_.ensemble) == min(number, 2)
+    assert model.training.ensemble == len(model.fitted_.ensemble) == min(number, 2)
     assert model.filters == ((2.0, 10.0) if number >= 3 else ())
     assert model.delays == ((3, 7) if number >= 4 else ())
     assert list(model.fitted_.blend.parts) == (

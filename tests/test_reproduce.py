@@ -58,7 +58,7 @@ def fold_1(problem, trained):
     training = [problem.sequences[n] for n in problem.folds[1].train]
     model, first = MRGPSSM(**arrange(**TINY, seed=1)), training[0]
     model.fitted_ = FittedModel(
-        options=make_spec(TINY | {"seed": 1}).fixed(),
+        spec=make_spec(TINY | {"seed": 1}).fixed(),
         ensemble=(tuple(jax.tree.map(lambda x, m=m: x[m], in_units(fitted.state.ssm, (2,))) for m in (2, 3)),),
         scaling=Scaling.fit(training), input_names=first.input_names, output_names=first.output_names, units={},
         dt=first.dt, bounds=fitted.bounds[2:, None], skipped=np.zeros((2, 1), int), calibration=np.ones(2),

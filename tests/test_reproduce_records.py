@@ -67,7 +67,7 @@ def test_configs_hold_the_papers_methods():
             options.training.restarts,
         ) == (6, 3000, 3)
     published = engine.method("mr-gpssm-r-30-5-1-as-published").spec
-    assert (published.preset, published.window_start, published.order, published.anneal) == (
+    assert (published.structure.preset, published.training.window_start, published.training.order, published.training.anneal) == (
         "paper", "initial", "given", 1.0)  # fmt: skip
     synthetic = load_experiment("semi-synthetic", "paper")
     assert synthetic.repeats == 5
@@ -210,9 +210,9 @@ def test_the_command_says_what_is_wrong_and_shows_what_is_there(tmp_path):
 
 def test_equal_time_takes_as_many_steps_as_fit():
     options = make_spec({"cycles": 12, "steps": 50}).fixed()
-    assert batches.affordable(options, 2.2).steps == 2
+    assert batches.affordable(options, 2.2).training.steps == 2
     few = batches.affordable(options, 0.25)
-    assert (few.cycles, few.steps) == (3, 1)
+    assert (few.training.cycles, few.training.steps) == (3, 1)
     experiment = load_experiment("batch-vs-resolution", "paper")
     cost = {m.name: {"step_seconds": 0.1 if "B=50" in m.name else 2.5} for m in experiment.methods if not m.as_long_as}
     timing = {"experiment": "batch-vs-resolution", "name": "timing", "timing": cost}

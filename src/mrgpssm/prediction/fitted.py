@@ -215,9 +215,11 @@ def _schema(content: dict[str, Any], name: str):
         raise ModelFileError(f"{name}: units must map names to texts.")
     if not Number().accepts(dt):
         raise ModelFileError(f"{name}: dt must be a positive number; got {dt!r:.40}.")
-    if rounds > checked.ensemble:
-        raise ModelFileError(f"{name}: {rounds} models an output; its settings ask for at most {checked.ensemble}.")
-    if checked.joint and checked.latent_dim < len(outputs):
+    if rounds > checked.training.ensemble:
+        raise ModelFileError(
+            f"{name}: {rounds} models an output; its settings ask for at most {checked.training.ensemble}."
+        )
+    if checked.structure.joint and checked.structure.latent_dim < len(outputs):
         raise ModelFileError(f"{name}: {len(outputs)} joint outputs need at least as many latent dimensions.")
     return checked, inputs, outputs, units, float(dt), rounds
 

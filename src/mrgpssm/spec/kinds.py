@@ -119,11 +119,25 @@ class Several(Kind):
         return f"a sequence of {few}{apart}values such as ({example}), each {self.each.rule}"
 
     def accepts(self, value: Any) -> bool:
-        if isinstance(value, (str, numbers.Number)) or not isinstance(value, Iterable):
+        try:
+            self.check("", value)
+        except ConfigError:
             return False
+        return True
+
+    def check(self, name: str, value: Any) -> tuple:
+        """The values as a tuple; one sentence about the first that is wrong."""
+        if isinstance(value, (str, numbers.Number)) or not isinstance(value, Iterable):
+            raise ConfigError(f"{name} must be {self.rule}; got {value!r:.80}.")
         values = tuple(value)
-        alike = all(map(self.each.accepts, values)) and (self.empty or bool(values)) and len(values) <= self.most
-        return alike and not (self.distinct and len(set(values)) < len(values))
+        for one in values:
+            if not self.each.accepts(one):
+                raise ConfigError(f"each of {name} must be {self.each.rule}; got {one!r:.80} in {values!s:.80}.")
+        if not values and not self.empty:
+            raise ConfigError(f"{name} is empty; give at least one, such as ({self.example.replace(',', ', ')}).")
+        if len(values) > self.most or (self.distinct and len(set(values)) < len(values)):
+            raise ConfigError(f"{name} must be at most {self.most} different values; got {values!s:.80}.")
+        return self.convert(values)
 
     def convert(self, value: Any) -> tuple:
         return tuple(map(self.each.convert, value))
@@ -136,4 +150,7 @@ class Several(Kind):
                 for part in text.split(",")
             )
         except ValueError:
-            raise ConfigError(f"{name} must be {self.rule}; got {text!r:.80}.") from None
+            what = "numbers" if isinstance(self.each, Number) else "whole numbers"
+            raise ConfigError(
+                f"{name} takes {what} separated by commas, such as {self.example}; got {text!r:.80}."
+            ) from None
