@@ -216,7 +216,7 @@ def test_trees_learn_memory_and_their_bands_are_calibrated():
     scores = model.score(test)
     assert scores["rmse"].item() < 0.4 * static["rmse"].item()
     assert 0.75 < scores["coverage_90"].item() <= 1.0
-    assert json.dumps(model.chosen())
+    assert json.dumps(model.describe_choice())
 
 
 def test_the_gru_learns_memory():
@@ -262,7 +262,7 @@ def test_simulations_see_no_measured_output_of_the_test(name):
     scores = model.score(test)
     assert list(scores.columns) == COLUMNS
     assert np.isfinite(scores.to_numpy()).all()
-    json.dumps(model.chosen() | model.get_params())
+    json.dumps(model.describe_choice() | model.get_params())
 
 
 @pytest.mark.parametrize(

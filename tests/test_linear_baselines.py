@@ -313,7 +313,7 @@ def _sorted(A: np.ndarray) -> np.ndarray:
 def test_linear_models_of_the_cascaded_tanks_choose_their_order_well(make, most):
     u, u_test, y, y_test = (column[:, None] for column in np.genfromtxt(TANKS, delimiter=",", skip_header=1)[:, :4].T)
     model = make().fit(Sequence(u, y, 4.0), progress=False)
-    (chosen,) = model.chosen().values()
+    (chosen,) = model.describe_choice().values()
     assert chosen["order"] >= 2
     score = model.score(Sequence(u_test[50:], y_test[50:], 4.0), (u_test[:50], y_test[:50]))
     assert score["rmse"].item() <= most

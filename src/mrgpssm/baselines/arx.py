@@ -102,7 +102,7 @@ class ARX(AbstractBaseline):
             best, equation = _best(recordings, column, found)
             self.equations_.append(equation)
             held.append(best.held)
-        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
@@ -111,7 +111,7 @@ class ARX(AbstractBaseline):
         mean = np.column_stack([equation.continue_from(past.inputs, column, inputs) for equation, column in pairs])
         return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {
             name: asdict(e.settings) | {"largest_pole": e.largest_pole()}
             for name, e in zip(self.output_names_, self.equations_, strict=True)
@@ -193,12 +193,12 @@ def _sums(forced: np.ndarray, target: np.ndarray, a: np.ndarray, order: int) -> 
         if np.isnan(target).any():
             seen = np.flatnonzero(np.isfinite(target))
             target = np.interp(np.arange(len(target)), seen, target[seen]) if len(seen) else target
-        target, forced = _filtered(target, a), _filtered(forced, a)
+        target, forced = _filter(target, a), _filter(forced, a)
     lagged = consecutive(target[:, None], 1, order)[order:] if order else np.empty((len(target), 0))
     return Normal.of(np.hstack([lagged, forced[order:]]), target[order:])
 
 
-def _filtered(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
+def _filter(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
     """The signal through 1 / (1 - Σ a_i q^-i), at rest at its first value before it starts."""
     denominator = np.concatenate([[1.0], -a])
     rest = 1 / (1 - a.sum())
@@ -220,8 +220,8 @@ def _try(
             return None
         for p in fold.test:
             inputs, target = recordings[p.index].inputs, targets[p.index]
-            held.append(equation.continue_from(inputs[p.warm], target[p.warm], inputs[p.judged]))
-            measured.append(target[p.judged])
+            held.append(equation.continue_from(inputs[p.warm], target[p.warm], inputs[p.test_rows]))
+            measured.append(target[p.test_rows])
     runs = np.concatenate(held)
     error = judge(runs[:, None], np.concatenate(measured)[:, None], split).item()
     return _Tried(error, settings, runs) if np.isfinite(error) else None

@@ -98,9 +98,9 @@ class Calibration:
 
     def apply(self, raw: np.ndarray) -> Bands:
         """Bands from raw quantiles (L, T, D); crossing quantiles are sorted, coincident ones moved apart."""
-        raw = _ordered(raw)
+        raw = _sort_levels(raw)
         center = raw[_MIDDLE] + self.shift * _width(raw)
-        values = _ordered(center + self.scales[:, None] * (raw - raw[_MIDDLE]))
+        values = _sort_levels(center + self.scales[:, None] * (raw - raw[_MIDDLE]))
         reach = np.stack([values[_MIDDLE] - values[0], values[-1] - values[_MIDDLE]]) / _Z[-1]
         return Bands(values, self.tails[:, None] * reach)
 
@@ -111,7 +111,7 @@ def calibrate(raw: np.ndarray, measured: np.ndarray) -> Calibration:
     Each level then has its nominal share of the held-out values below it. With raw quantiles of N(mean, 1) this makes
     the bands the mean plus the quantiles of the held-out residuals.
     """
-    raw = _ordered(raw)
+    raw = _sort_levels(raw)
     shift = np.nanmedian((measured - raw[_MIDDLE]) / _width(raw), axis=0)
     error = measured - raw[_MIDDLE] - shift * _width(raw)
     scales = np.ones((len(LEVELS), measured.shape[1]))
@@ -145,7 +145,7 @@ def _width(ordered: np.ndarray) -> np.ndarray:
     return ordered[LEVELS.index(0.75)] - ordered[LEVELS.index(0.25)]
 
 
-def _ordered(values: np.ndarray) -> np.ndarray:
+def _sort_levels(values: np.ndarray) -> np.ndarray:
     """Sorted along the levels, at least the floor apart; the median stays where it is."""
     spread = np.sort(values, axis=0)
     return spread + _FLOOR * _Z[:, None, None]

@@ -54,7 +54,7 @@ class AbstractBaseline(abc.ABC):
         """Free run over scaled inputs (T, D_u), after a recording that ends just before them."""
 
     @abc.abstractmethod
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         """The configuration that `learn` chose, as JSON values."""
 
     def get_params(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class AbstractBaseline(abc.ABC):
         self.input_names_, self.output_names_ = training[0].input_names, training[0].output_names
         self.dt_, self.units_ = training[0].dt, dict(training[0].units)
         self.scaling_ = Scaling.fit(training)
-        return [self._scaled(s) for s in training]
+        return [self._scale(s) for s in training]
 
     def simulate(
         self,
@@ -130,10 +130,10 @@ class AbstractBaseline(abc.ABC):
         return score_runs(runs, [s.outputs for s in found], self.scaling_, self.output_names_)
 
     def _run(self, sequence: Sequence, warmup: tuple[np.ndarray, np.ndarray] | None) -> Predictive:
-        past = None if warmup is None else self._scaled(self._warmup(warmup))
+        past = None if warmup is None else self._scale(self._warmup(warmup))
         return self.predict(self.scaling_.inputs(sequence.inputs), past)
 
-    def _scaled(self, sequence: Sequence) -> Recording:
+    def _scale(self, sequence: Sequence) -> Recording:
         return Recording(self.scaling_.inputs(sequence.inputs), self.scaling_.outputs(sequence.outputs))
 
     def _sequence(self, inputs: Inputs) -> Sequence:

@@ -42,7 +42,7 @@ def compare(
     rivals = {}
     for name in methods:
         model = METHODS[name]().fit(training, progress=progress)
-        rivals[name] = Rival(model.score(test), model.chosen())
+        rivals[name] = Rival(model.score(test), model.describe_choice())
     return rivals
 
 

@@ -34,7 +34,7 @@ class Piece:
         return slice(self.start, self.start + self.warmup)
 
     @property
-    def judged(self) -> slice:
+    def test_rows(self) -> slice:
         """The rows that are run freely."""
         return slice(self.start + self.warmup, self.stop)
 

@@ -24,7 +24,7 @@ class Stretch:
     target: np.ndarray
     step: int
 
-    def fitted(self) -> np.ndarray:
+    def find_rows(self) -> np.ndarray:
         """The numbers of the rows that are fitted."""
         rows = np.arange(0, len(self.target), self.step)
         return rows[np.isfinite(self.target[rows])]
@@ -79,9 +79,9 @@ class _Problem:
     """Residual and Jacobian at the last coefficients asked for; infinite where a time constant is too long."""
 
     def __init__(self, stretches: list[Stretch], order: int):
-        self.stretches = [s for s in stretches if len(s.fitted()) > order]
+        self.stretches = [s for s in stretches if len(s.find_rows()) > order]
         self.order = order
-        self.rows = [s.fitted() for s in self.stretches]
+        self.rows = [s.find_rows() for s in self.stretches]
         self.largest = min(LARGEST_POLE, np.exp(-1 / max((len(s.target) for s in self.stretches), default=1)))
         self.last: tuple[bytes, _Point] | None = None
 

@@ -54,7 +54,7 @@ def bridge(outputs: np.ndarray) -> np.ndarray:
 
 
 def _table(inputs: np.ndarray, outputs: np.ndarray, view: View) -> np.ndarray:
-    inputs, outputs = _averaged(inputs, view.stride), _averaged(outputs, view.stride)
+    inputs, outputs = _average(inputs, view.stride), _average(outputs, view.stride)
     windows, i = len(inputs) - 2 * view.horizon + 1, view.horizon
     width = 1 + 2 * i * (inputs.shape[1] + outputs.shape[1])
     if windows < 1:
@@ -99,7 +99,7 @@ def _root(poles: np.ndarray, stride: int) -> np.ndarray:
     return np.where(real, np.abs(poles), poles).astype(complex) ** (1 / stride)
 
 
-def _averaged(signals: np.ndarray, stride: int) -> np.ndarray:
+def _average(signals: np.ndarray, stride: int) -> np.ndarray:
     groups = len(signals) // stride
     return signals[: groups * stride].reshape(groups, stride, -1).mean(axis=1)
 

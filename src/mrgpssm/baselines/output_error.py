@@ -67,7 +67,7 @@ class OutputError(AbstractBaseline):
         self.models_, self.settings_, held = [], [], []
         for column, name in enumerate(self.output_names_):
             alone = [Recording(r.inputs, r.outputs[:, [column]]) for r in recordings]
-            measured = np.concatenate([alone[p.index].outputs[p.judged] for fold in split for p in fold.test])
+            measured = np.concatenate([alone[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
             memo: dict = {}
             runs: dict[OutputErrorSettings, list[np.ndarray]] = {}
             for number, fold in enumerate(split):
@@ -81,7 +81,7 @@ class OutputError(AbstractBaseline):
             self.models_.append(models[best])
             self.settings_.append(best)
             held.append(run)
-        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
@@ -92,7 +92,7 @@ class OutputError(AbstractBaseline):
         mean = np.hstack(columns)
         return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
         return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
 

@@ -77,7 +77,7 @@ class StaticRegression(AbstractBaseline):
         pairs = zip(features, recordings, strict=True)
         return total([Normal.of(x, r.outputs[:, column]) for x, r in pairs]).solve(settings.ridge)
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {name: asdict(s) for name, s in zip(self.output_names_, self.settings_, strict=True)}
 
 

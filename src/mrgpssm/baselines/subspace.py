@@ -70,7 +70,7 @@ class Subspace(AbstractBaseline):
         for view in usable_views(recordings, self.horizons, self.strides):
             report(f"horizon {view.horizon}, stride {view.stride}")
             tried += self._try(recordings, split, view, memo)
-        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
         if not tried:
             raise FitError("Subspace: the recordings are too short or too constant for any order; give longer ones.")
         errors = np.array([judge(t.held, measured, split) for t in tried])
@@ -88,7 +88,7 @@ class Subspace(AbstractBaseline):
         mean = np.column_stack(runs)
         return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
         return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
 
@@ -155,7 +155,7 @@ def observe(recordings: list[Recording], pieces: tuple[Piece, ...], view: View, 
 
 def run_left_out(model: StateSpace, recording: Recording, piece: Piece) -> np.ndarray:
     """The free run over the rows of a left-out piece that count."""
-    return model.run(recording.inputs[piece.judged], recording.rows(piece.warm))
+    return model.run(recording.inputs[piece.test_rows], recording.rows(piece.warm))
 
 
 def fit_inputs(modes: Modes, recordings: list[Recording], rows: int) -> StateSpace:

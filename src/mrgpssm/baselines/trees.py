@@ -110,15 +110,15 @@ class BoostedTrees(AbstractBaseline):
         with _threads(len(inputs)):
             mean = np.column_stack([o.mean(x) for o, x in pairs])
             raw = np.concatenate([o.raw(x, mean[:, [k]]) for k, (o, x) in enumerate(pairs)], axis=-1)
-        return Predictive(mean, _joined([o.calibration for o in self.outputs_]).apply(raw))
+        return Predictive(mean, _join([o.calibration for o in self.outputs_]).apply(raw))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {name: asdict(o.settings) for name, o in zip(self.output_names_, self.outputs_, strict=True)}
 
     def _learn_output(self, table: "Table", split: list[Fold]) -> OutputTrees:
         total = sum(map(len, table.targets))
         thin = max(1, round(total / self.rows))
-        tried = [self._tried(table, split, candidate, thin) for candidate in candidates(self.spans_, total)]
+        tried = [self._try(table, split, candidate, thin) for candidate in candidates(self.spans_, total)]
         best = min(tried, key=lambda pair: pair[0])[1]
         boosted, residual, measured = self._left_out(table, split, best, thin)
         choices = {"boosted": boosted, "residual": residual}
@@ -143,9 +143,7 @@ class BoostedTrees(AbstractBaseline):
         raw = np.concatenate(boosted, axis=1)[..., None]
         return raw, normal_quantiles(np.concatenate(mean)[:, None]), np.concatenate(measured)[:, None]
 
-    def _tried(
-        self, table: "Table", split: list[Fold], candidate: TreeSettings, thin: int
-    ) -> tuple[float, TreeSettings]:
+    def _try(self, table: "Table", split: list[Fold], candidate: TreeSettings, thin: int) -> tuple[float, TreeSettings]:
         """The candidate's held-out error at its best number of iterations, every tenth being looked at."""
         total, count = np.zeros(self.iterations), 0
         for fold in split:
@@ -243,6 +241,6 @@ def _levels(boosters: list[Booster], features: np.ndarray) -> np.ndarray:
     return np.stack([booster(features) for booster in boosters])
 
 
-def _joined(parts: list[Calibration]) -> Calibration:
+def _join(parts: list[Calibration]) -> Calibration:
     """Calibrations of single outputs side by side."""
     return Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in ("shift", "scales", "tails")))

@@ -10,7 +10,7 @@ import typer
 
 from mrgpssm.arrays.cache import user_cache
 from mrgpssm.cli import bench, data, demo, export, fit, report, reproduce, suggest, sweep, tune, use
-from mrgpssm.cli.show import say, warned
+from mrgpssm.cli.show import collect_warnings, say
 from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
 from mrgpssm.training.interrupts import listening
 
@@ -78,7 +78,7 @@ def main() -> None:
     """Run the command line and turn what went wrong into one line on standard error and an exit code."""
     _keep_compiled_programs()
     try:
-        with warned():
+        with collect_warnings():
             code = app(standalone_mode=False)
     except (ConfigError, DataError, ModelFileError) as error:
         _stop(str(error), 2)

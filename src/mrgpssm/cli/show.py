@@ -31,7 +31,7 @@ def say(text: object, err: bool = False) -> None:
 
 
 @contextmanager
-def warned() -> Iterator[list[str]]:
+def collect_warnings() -> Iterator[list[str]]:
     """Doubts about data that turn up meanwhile: a line each on standard error at once, and a list of them."""
     found: list[str] = []
     with warnings.catch_warnings():

@@ -32,7 +32,7 @@ def suggest(
     found = propose(sequences)
     if plot is not None:
         _draw(found, plot)
-    ranked = _refined(sequences, found) if refined else []
+    ranked = _refine(sequences, found) if refined else []
     if as_json:
         scales = {a.output: [{"seconds": s.seconds, "share": s.share} for s in a.scales] for a in found.per_output}
         print_json({"resolutions": list(found.resolutions), "window": found.window, "buffer": found.buffer,
@@ -63,7 +63,7 @@ def _answer(found, ranked) -> str:
     return f"mrgpssm fit and MRGPSSM() use these by themselves: --resolutions {own} {windows}"
 
 
-def _refined(sequences, found):
+def _refine(sequences, found):
     from mrgpssm.advice.refine import neighbours, refine
 
     return refine(sequences, neighbours(found.resolutions), window=found.window, buffer=found.buffer)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
-from mrgpssm.cli.show import print_json, print_scores, say, warned
+from mrgpssm.cli.show import collect_warnings, print_json, print_scores, say
 from mrgpssm.errors import ConfigError, DataError
 
 _ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
@@ -41,7 +41,7 @@ def simulate(
     tables, told = [], []
     for sequence in _sequences(fitted, data, time, gaps, outputs_required=warmup_rows > 0):
         warmup, rest = _cut(sequence, warmup_rows)
-        with warned() as doubts:
+        with collect_warnings() as doubts:
             run = fitted.simulate(rest, warmup=warmup, samples=samples, seed=seed, stride=stride)
         told += doubts
         table = run.to_dataframe().reset_index()
@@ -79,7 +79,7 @@ def evaluate(
     fitted = _load(model)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
     training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
-    with warned() as doubts:
+    with collect_warnings() as doubts:
         scores = fitted.score(sequences, samples=samples, seed=seed)
     seen = [s.name for s in sequences if was_seen(fitted.fitted_.seen, s)]
     found = rivals(methods, training, sequences) if methods else {}

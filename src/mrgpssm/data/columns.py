@@ -238,7 +238,7 @@ def _check_increasing(time: np.ndarray, place: str, row: Row) -> None:
 def _seconds(table: Table, name: str) -> np.ndarray:
     """(T,) seconds of a time column: numbers as they are, dates since the first row."""
     column = _column(table, "time", name)
-    return numbers(table, "time", name) if _counts(column, table) else _elapsed(column, table, name)
+    return numbers(table, "time", name) if _counts(column, table) else _parse_moments(column, table, name)
 
 
 def _counts(column: pd.Series, table: Table) -> bool:
@@ -251,7 +251,7 @@ def _counts(column: pd.Series, table: Table) -> bool:
     return first is not None and _number(first, table) is not None
 
 
-def _elapsed(column: pd.Series, table: Table, name: str) -> np.ndarray:
+def _parse_moments(column: pd.Series, table: Table, name: str) -> np.ndarray:
     """Seconds since the first row of dates or durations; without a time zone they are taken as they stand."""
     moments = column
     if column.dtype.kind not in "mM":

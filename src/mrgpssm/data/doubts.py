@@ -86,9 +86,8 @@ def doubt_validation(training: Sequences, validation: Sequences) -> list[str]:
     names = [s.name for s in validation if was_seen(remembered, s)]
     if not names:
         return []
-    return [
-        f"Validation data were also given for training ({_listed(names)}): scores and bands look better than they are."
-    ]
+    listed = _join_names(names)
+    return [f"Validation data were also given for training ({listed}): scores and bands look better than they are."]
 
 
 def was_seen(seen: Seen | None, sequence: Sequence) -> bool:
@@ -99,7 +98,7 @@ def was_seen(seen: Seen | None, sequence: Sequence) -> bool:
 def doubt_scores(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
     """Scores on data that the model was trained on."""
     names = [s.name for s in sequences if was_seen(seen, s)]
-    return [f"Seen in training: {_listed(names)}; these scores do not say how good the model is."] if names else []
+    return [f"Seen in training: {_join_names(names)}; these scores do not say how good the model is."] if names else []
 
 
 def doubt_inputs(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
@@ -168,6 +167,6 @@ def _outside(ranges: np.ndarray, s: Sequence) -> Iterator[str]:
     )
 
 
-def _listed(names: list[str], most: int = 3) -> str:
+def _join_names(names: list[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

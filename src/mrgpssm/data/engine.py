@@ -57,7 +57,7 @@ def load_engine(
 ) -> list[Sequence]:
     """The measurements asked for, in that order, with all inputs and the chosen outputs (None: all of the set)."""
     entry = _engine(name)
-    numbers = _checked(entry, measurements)
+    numbers = _check_numbers(entry, measurements)
     chosen = _outputs(entry, outputs)
     paths = {n: find_file(entry, measurement_file(n), root) for n in numbers}
     missing = [n for n, path in paths.items() if path is None]
@@ -91,7 +91,7 @@ def stratified_splits(measurements: Iterable[int], count: int, seed: int) -> tup
     The test half takes 1 measurement of G0, 2 of G1, 1 of G3, 1 of G4 and measurement 21; all others train. Any subset
     of the 22 measurements will do that still has those.
     """
-    have = sorted(set(_checked(dataset("gengine2"), measurements)))
+    have = sorted(set(_check_numbers(dataset("gengine2"), measurements)))
     ways = []
     for group, need in TESTED.items():
         members = [n for n in GROUPS[group] if n in have]
@@ -143,7 +143,7 @@ def _numbers(entry: Dataset) -> dict[str, int]:
     return {file: int(file[4:10]) for file in entry.files}
 
 
-def _checked(entry: Dataset, measurements: Iterable[int]) -> list[int]:
+def _check_numbers(entry: Dataset, measurements: Iterable[int]) -> list[int]:
     if not isinstance(measurements, Iterable):
         raise DataError(f"{entry.name}: measurements must be a list of numbers; got {measurements!r}.")
     return [_number(entry, n) for n in measurements]

@@ -32,7 +32,7 @@ def fetch(
     address of the set, `only` restricts the files, and `report` gets one line per file.
     """
     entry = dataset(name)
-    files = _chosen(entry, only)
+    files = _choose_files(entry, only)
     kept = {file: find_file(entry, file, root) for file in files}
     for file, path in kept.items():
         if path is not None:
@@ -46,7 +46,7 @@ def fetch(
     return [path for file in files if (path := kept[file]) is not None]
 
 
-def _chosen(entry: Dataset, only: Iterable[str] | None) -> list[str]:
+def _choose_files(entry: Dataset, only: Iterable[str] | None) -> list[str]:
     if only is None:
         return list(entry.files)
     files = [only] if isinstance(only, str) else list(only)

@@ -30,7 +30,7 @@ class Filled:
     steps: np.ndarray
 
     @property
-    def even(self) -> bool:
+    def is_even(self) -> bool:
         """Whether the original rows were one sample apart, all of them."""
         return len(self.rows) == len(self.steps) and bool((self.steps == 1).all())
 

@@ -33,14 +33,14 @@ def trained_on(sequences: Sequences, folds: int, number: int) -> Sequences:
     """What one fold learns from."""
     if folds <= len(sequences):
         return [s for i, s in enumerate(sequences) if i % folds != number]
-    return [_blanked(s, _stretch(s, folds, number)) for s in sequences]
+    return [_blank(s, _stretch(s, folds, number)) for s in sequences]
 
 
-def unseen(sequences: Sequences, folds: int, number: int) -> Sequences:
+def take_unseen(sequences: Sequences, folds: int, number: int) -> Sequences:
     """What it is judged on."""
     if folds <= len(sequences):
         return sequences[number::folds]
-    return [_blanked(s, ~_stretch(s, folds, number)) for s in sequences]
+    return [_blank(s, ~_stretch(s, folds, number)) for s in sequences]
 
 
 def unseen_rows(sequences: Sequences, folds: int, number: int) -> np.ndarray:
@@ -54,7 +54,7 @@ def _stretch(s: Sequence, folds: int, number: int) -> np.ndarray:
     return np.arange(len(s)) * folds // len(s) == number
 
 
-def _blanked(s: Sequence, rows: np.ndarray) -> Sequence:
+def _blank(s: Sequence, rows: np.ndarray) -> Sequence:
     outputs = np.array(s.outputs, float)
     outputs[rows] = np.nan
     return replace(s, outputs=outputs)

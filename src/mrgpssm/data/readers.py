@@ -69,7 +69,7 @@ def open_table(path: Path, wanted: Iterable[str] = ()) -> Table:
         arrays = _mat(path) if ending == ".mat" else _npz(path)
     except OSError as error:
         raise DataError(f"{path}: the file cannot be opened ({error.strerror or 'unknown fault'}).") from None
-    return Table(_framed(arrays, path.name, wanted), path.name)
+    return Table(_make_frame(arrays, path.name, wanted), path.name)
 
 
 # Text
@@ -77,7 +77,7 @@ def open_table(path: Path, wanted: Iterable[str] = ()) -> Table:
 
 def _text(raw: bytes, name: str) -> Table:
     """Text with a delimiter that the first line shows, with or without a header, UTF-8; empty lines are left out."""
-    lines = _decoded(raw, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = _decode(raw, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise DataError(f"{name}: the file is empty; give at least 2 rows of numbers.")
@@ -95,12 +95,12 @@ def _text(raw: bytes, name: str) -> Table:
     _check_widths(rows, numbers, delimiter, width, name)
     body = "\n".join(rows) + "\n"
     decimal = "," if delimiter != "," and _decimal_comma(body, delimiter) else "."
-    frame = _parsed(body, delimiter, decimal, width, name)
+    frame = _parse(body, delimiter, decimal, width, name)
     frame.columns = pd.Index(names)
     return Table(frame, name, np.array(numbers), decimal)
 
 
-def _decoded(raw: bytes, name: str) -> str:
+def _decode(raw: bytes, name: str) -> str:
     """UTF-8 text, with or without a mark at the front; everything else is refused."""
     head = raw[:4096]
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or head.count(0) > len(head) // 10:
@@ -158,7 +158,7 @@ def _decimal_comma(body: str, delimiter: str) -> bool:
     return "," in body and re.search(cell, body, re.MULTILINE) is not None
 
 
-def _parsed(body: str, delimiter: str, decimal: str, width: int, name: str) -> pd.DataFrame:
+def _parse(body: str, delimiter: str, decimal: str, width: int, name: str) -> pd.DataFrame:
     try:
         return pd.read_csv(
             io.StringIO(body),
@@ -258,7 +258,7 @@ def _mat(path: Path) -> dict[str, np.ndarray]:
     return {key: value.ravel() if 1 in value.shape else value for key, value in arrays.items()}
 
 
-def _framed(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) -> pd.DataFrame:
+def _make_frame(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) -> pd.DataFrame:
     """1-d arrays by name and 2-d ones as name_1, name_2, ...; single numbers, structs and cells are left out."""
     columns: dict[str, np.ndarray] = {}
     for key, array in arrays.items():

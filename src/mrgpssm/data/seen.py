@@ -82,18 +82,18 @@ def hash_rows(sequence: Sequence) -> np.ndarray:
     values = np.where(np.isnan(values), np.nan, values)  # one NaN
     rows = np.zeros(len(values), np.uint64)
     for column in np.ascontiguousarray(values.T).view(np.uint64):
-        rows = _mixed(rows ^ column)
+        rows = _mix(rows ^ column)
     runs = len(rows) - _RUN + 1
     if runs < 1:
         return np.zeros(0, np.uint64)
     found, still = np.zeros(runs, np.uint64), np.ones(runs, bool)
     for k in range(_RUN):
-        found = _mixed(found ^ rows[k : k + runs])
+        found = _mix(found ^ rows[k : k + runs])
         still &= rows[k : k + runs] == rows[:runs]
     return np.unique(found[~still])
 
 
-def _mixed(x: np.ndarray) -> np.ndarray:
+def _mix(x: np.ndarray) -> np.ndarray:
     """One round of splitmix64: every bit of a number changes half the bits of the result."""
     x = x + _GOLDEN
     x = (x ^ (x >> np.uint64(30))) * _FIRST

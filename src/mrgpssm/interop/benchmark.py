@@ -45,10 +45,10 @@ def run_benchmark(
     else:
         (train, test), unit, factor = _pair(benchmark), "the data's unit", 1.0
     learned = model.fit([r.sequence for r in _recordings(train)], progress=progress)
-    simulations = {name: simulate(learned, r, samples, seed) for name, r in _named(_recordings(test)).items()}
+    simulations = {name: simulate(learned, r, samples, seed) for name, r in _index_by_name(_recordings(test)).items()}
     errors = {
         name: _error(r.sequence.outputs[r.initialisation :], simulations[name][r.initialisation :], factor)
-        for name, r in _named(_recordings(test)).items()
+        for name, r in _index_by_name(_recordings(test)).items()
     }
     return BenchmarkResult(learned, simulations, errors, unit)
 
@@ -82,7 +82,7 @@ def _recordings(given: Any) -> list[BenchmarkRecording]:
     return list(many)
 
 
-def _named(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
+def _index_by_name(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
     """Recordings by name; names that repeat get a number."""
     names = [r.sequence.name for r in recordings]
     unique = [n if names.count(n) == 1 else f"{n} {i + 1}" for i, n in enumerate(names)]

@@ -46,7 +46,7 @@ def verdicts(evidence: Evidence) -> dict[str, Verdict]:
     """The verdict on every output."""
     found = {}
     for k, (name, scores) in enumerate(zip(evidence.output_names, score(evidence), strict=True)):
-        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.even else []
+        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.is_even else []
         worst = max(beyond, key=lambda f: abs(f.peak[0]), default=None)
         found[name] = judge(
             Findings(

@@ -19,7 +19,7 @@ class Recording:
     measured: np.ndarray
     run: Forecast
     even: bool = True
-    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `tamed`
+    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `make_drawable`
     seen: bool = False  # in training
 
     @property
@@ -139,11 +139,11 @@ class Evidence:
         return any(r.seen for r in self.recordings)
 
     @property
-    def even(self) -> bool:
+    def is_even(self) -> bool:
         """Whether all recordings are sampled evenly."""
         return all(r.even for r in self.recordings)
 
-    def labelled(self, name: str) -> str:
+    def label(self, name: str) -> str:
         """A column with its unit: `Temp / K`."""
         unit = self.units.get(name, "")
         return f"{name} / {unit}" if unit else name
@@ -152,7 +152,7 @@ class Evidence:
         """(T,) errors of one output, recording by recording."""
         return [r.error[:, output] for r in self.recordings]
 
-    def stacked(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def stack(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Measured (T,), levels (Q,) and quantiles (Q, T) of one output over all recordings."""
         levels = np.array(sorted(self.recordings[0].run.quantiles))
         quantiles = [np.stack([r.run.quantiles[q][:, output] for q in levels]) for r in self.recordings]
@@ -167,7 +167,7 @@ def digits_for(values: np.ndarray, least: int) -> int:
     return int(np.clip(least + np.ceil(level), least, 17))
 
 
-def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
+def make_drawable(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
     """A forecast that can be drawn, and the outputs for which it could not.
 
     Values that are not finite are put one span of the measurement above all that was measured, out of the way.

@@ -87,7 +87,7 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
     label = drawable(mark.name)
     match mark:
         case Line():
-            x, y = _thinned(panel, mark)
+            x, y = _thin(panel, mark)
             style = "steps-mid" if mark.steps else "default"
             dashes = (0, (4, 2)) if mark.dash else "-"
             axis.plot(x, y, color=LIGHT[mark.role], lw=0.8 * mark.width, ls=dashes, drawstyle=style, label=label)
@@ -119,13 +119,13 @@ def _heat(axis: Axes, mark: Heat) -> None:
     axis.figure.colorbar(mesh, ax=axis, label=drawable(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _thinned(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
+def _thin(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
     if not panel.long:
         return mark.x, mark.y
     bucket = bucket_rows(len(mark.x), _POINTS)
     parts = pieces(panel, len(mark.x))
-    return (_joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-            _joined([thin_line(mark.y[p], bucket) for p in parts]))  # fmt: skip
+    return (_join([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
+            _join([thin_line(mark.y[p], bucket) for p in parts]))  # fmt: skip
 
 
 def _thinned_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -134,12 +134,12 @@ def _thinned_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.
     bucket = bucket_rows(len(mark.x), _POINTS)
     parts = pieces(panel, len(mark.x))
     return (
-        _joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-        _joined([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
-        _joined([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
+        _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
+        _join([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
+        _join([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
     )
 
 
-def _joined(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
+def _join(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
     """Recordings with a NaN after each, so that no line bridges them; times repeat their last value instead."""
     return np.concatenate([np.append(p, p[-1] if repeat else np.nan) for p in parts])

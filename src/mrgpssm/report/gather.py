@@ -18,8 +18,8 @@ from mrgpssm.file import read_bytes, read_json
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
-from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
-from mrgpssm.report.learned import learned
+from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, make_drawable
+from mrgpssm.report.learned import extract_learned
 from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
@@ -86,7 +86,7 @@ def assemble(
             raise DataError(f"Output {name!r} has no measured value in the test data; give recordings that have it.")
     recordings = []
     for s, run in zip(test, runs, strict=True):
-        shown, lost = tamed(run, s.outputs)
+        shown, lost = make_drawable(run, s.outputs)
         seen = known or was_seen(model.seen, s)
         recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen))
     return Evidence(
@@ -97,7 +97,7 @@ def assemble(
         dt=model.dt,
         options=model.options.to_json(),
         recordings=tuple(recordings),
-        learned=learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
+        learned=extract_learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
         training=None if training is None else _shown(training),
         doubts=_doubts(model, test),
         **about,

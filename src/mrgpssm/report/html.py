@@ -26,7 +26,7 @@ def write_html(evidence: Evidence, path: Path) -> None:
 
 def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
     """The page as text; `drawn` are its sections where they are already made. Equal evidence gives equal pages."""
-    jinja2, plotly = _needed("jinja2"), _needed("plotly.offline")
+    jinja2, plotly = _need("jinja2"), _need("plotly.offline")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
                                      lstrip_blocks=True)  # fmt: skip
     environment.filters["unbroken"] = lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
@@ -40,7 +40,7 @@ def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
         style=jinja2.filters.Markup(_style()),
         script=jinja2.filters.Markup(script),
         library=pack(library),
-        data=payload.packed(),
+        data=payload.to_text(),
         sections=laid_out,
         evidence=evidence,
         verdict=overall(judged),
@@ -54,10 +54,10 @@ def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
 def check_installed() -> None:
     """One sentence before any work is done, where something is missing."""
     for name in ("jinja2", "plotly.offline"):
-        _needed(name)
+        _need(name)
 
 
-def _needed(name: str) -> Any:
+def _need(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:

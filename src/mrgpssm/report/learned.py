@@ -17,7 +17,7 @@ _GRID = 41
 _SHOWN = 1500
 
 
-def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
+def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
     with floating_point(model.options.precision):
         parts = tuple(
@@ -30,7 +30,7 @@ def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
             for g, columns in enumerate(model.groups)
             for position, output in enumerate(columns)
             for component, resolution, driven in zip(
-                model.models[g].components, model.options.resolutions, _driven(model.models[g], drive), strict=True
+                model.models[g].components, model.options.resolutions, _find_drives(model.models[g], drive), strict=True
             )
         ]
     found = tuple(d for d in drifts if d is not None)
@@ -82,7 +82,7 @@ def _state_names(ssm: SSM[ModelComponent]) -> tuple[str, ...]:
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _driven(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
+def _find_drives(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
     """What drives every component: the inputs, followed by the noiseless runs of slower components."""
     paths, driven = {}, {}
     for part in ssm.walk_order():

@@ -18,7 +18,7 @@ Task = TypeVar("Task")
 _RETRIES = 3  # how many workers a task may lose before it counts as failed
 
 
-def _distributed() -> Any:
+def _need_dask() -> Any:
     try:
         import distributed  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -51,7 +51,7 @@ def worker_environments(workers: int | None) -> list[dict[str, str]]:
 @contextlib.contextmanager
 def connect(address: str | None, workers: int | None) -> Iterator[Any]:
     """A Dask client: of the scheduler at `address`, or of a cluster made for this call."""
-    distributed = _distributed()
+    distributed = _need_dask()
     if address is not None:
         try:
             client = distributed.Client(address, timeout="20s")
@@ -83,7 +83,7 @@ def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task
     left = dict(enumerate(tasks))
     try:
         futures = {client.submit(function, task, pure=False): index for index, task in left.items()}
-        for future in _distributed().as_completed(list(futures)):
+        for future in _need_dask().as_completed(list(futures)):
             reason = _reason(future)
             yield left.pop(futures[future]), reason
     except Exception as error:  # whatever the library says when nobody answers any more

@@ -102,14 +102,14 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     if study.user_attrs.get("identity", config.identity()) != config.identity():
         raise ConfigError(f"{config.journal} belongs to another search; choose another run.directory, or delete it.")
     study.set_user_attr("identity", config.identity())
-    before = _finished(study)
+    before = _count_finished(study)
     tell(f"tune: {before} of {config.trials} trials done before")
     if workers == 1:
         _work(config, before, tell)
     else:
         _share(config, before, workers)
     done = _study(config, 0)
-    missing = config.trials - _finished(done)
+    missing = config.trials - _count_finished(done)
     if missing > 0:
         raise FitError(
             f"{missing} of {config.trials} trials are not in {config.journal}, because workers ended early; "
@@ -119,7 +119,7 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     if not complete:
         raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
     best = min(complete, key=lambda t: t.value)
-    return Best(best.value, best.user_attrs["options"], _finished(done))
+    return Best(best.value, best.user_attrs["options"], _count_finished(done))
 
 
 def _share(config: TuneConfig, before: int, workers: int) -> None:
@@ -161,7 +161,7 @@ def _study(config: TuneConfig, seed: int) -> Any:
     return optuna.create_study(study_name=_STUDY, storage=storage, sampler=sampler, load_if_exists=True)
 
 
-def _finished(study: Any) -> int:
+def _count_finished(study: Any) -> int:
     return sum(trial.state.is_finished() for trial in study.trials)
 
 
@@ -171,11 +171,11 @@ def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> 
 
     def stop(study: Any, trial: Any) -> None:
         if tell is not None:
-            tell(f"tune: {_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
-        if _finished(study) >= config.trials:
+            tell(f"tune: {_count_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
+        if _count_finished(study) >= config.trials:
             study.stop()
 
-    if _finished(study) < config.trials:
+    if _count_finished(study) < config.trials:
         study.optimize(lambda trial: _objective(config, data, trial), callbacks=[stop], catch=(FitError,))
 
 

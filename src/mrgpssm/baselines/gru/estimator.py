@@ -84,7 +84,7 @@ class GRU(AbstractBaseline):
         joined = Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in _PARTS))
         return Predictive(mean.T, joined.apply(quantiles.transpose(2, 1, 0)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {
             name: asdict(o.candidate) | {"left_out_loss": o.left_out_loss}
             for name, o in zip(self.output_names_, self.outputs_, strict=True)

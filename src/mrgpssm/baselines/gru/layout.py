@@ -135,7 +135,7 @@ def _stack(drafts: list[tuple]) -> Member:
     columns, places, masks, rates, seeds = zip(*drafts, strict=True)
     most = max(len(p[0]) for p in places)
 
-    def padded(k: int) -> jax.Array:
+    def pad(k: int) -> jax.Array:
         return jnp.asarray(np.stack([np.pad(p[k], (0, most - len(p[k]))) for p in places]), jnp.int32)
 
     def numbers(values) -> jax.Array:
@@ -144,8 +144,8 @@ def _stack(drafts: list[tuple]) -> Member:
     keys = [int(np.random.SeedSequence(s).generate_state(1)[0]) for s in seeds]
     return Member(
         column=numbers(columns),
-        starts=padded(0),
-        counts=padded(1),
+        starts=pad(0),
+        counts=pad(1),
         held=numbers([p[2] for p in places]),
         held_rows=numbers([p[3] for p in places]),
         known=numbers([p[4] for p in places]),

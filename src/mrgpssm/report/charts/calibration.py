@@ -11,7 +11,7 @@ def calibration(evidence: Evidence) -> Section:
     """PIT histogram and coverage curve of every output."""
     panels = []
     for k, name in enumerate(evidence.output_names):
-        measured, levels, quantiles = evidence.stacked(k)
+        measured, levels, quantiles = evidence.stack(k)
         panels += [_pit(name, measured, levels, quantiles), _coverage(name, measured, levels, quantiles)]
     lead = (
         "Left: how often a measured value falls into each slice of the predicted distribution; honest bands give an "

@@ -66,7 +66,7 @@ def _ranking(evidence: Evidence, rivals: list[Rival], name: str) -> Panel:
     best = "this run is the best" if own[0] else f"{ranked[0].name} is better"
     marks = (Bars("other runs", place[~own], errors[~own], "faint", 0.7, across=True),
              Bars("this run", place[own], errors[own], "model", 0.7, across=True))  # fmt: skip
-    return Panel(name, f"RMSE of {evidence.labelled(name)}", "resolutions", marks, note=best,
+    return Panel(name, f"RMSE of {evidence.label(name)}", "resolutions", marks, note=best,
                  y_ticks=Ticks(tuple(map(float, place)), labels), y_range=(len(ranked) - 0.5, -0.5),
                  alt=f"RMSE of {name} by resolutions: {best}.")  # fmt: skip
 

@@ -61,7 +61,7 @@ def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
         title=output,
         note=note,
         x_label=f"level of the component{' / ' + unit if unit else ''}",
-        y_label=evidence.labelled(driver),
+        y_label=evidence.label(driver),
         marks=(
             Heat(f"rate{' / ' + unit if unit else ''} per s", m.level, m.drive, m.drift, diverging=True),
             density,

@@ -40,7 +40,7 @@ def _shares(
         Bars("training", centre, 100 * shares(trained, edges), "faint", width),
         Line("test", centre, 100 * shares(asked, edges), "model", 1.6, steps=True),
     )
-    return Panel(name, evidence.labelled(name), "share of rows / %", marks, note=note, x_range=_span(edges),
+    return Panel(name, evidence.label(name), "share of rows / %", marks, note=note, x_range=_span(edges),
                  alt=f"Histogram of the input {name} in training and test; {note}.")  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarr
         at = int(np.nanargmax(along))
         highest = max(highest, (float(along[at]), output, float(centre[at])))
     note = f"largest: {highest[0]:.1f} times the average of {highest[1]} at {highest[2]:.3g}"
-    return Panel(name, evidence.labelled(name), "predicted deviation / its average", tuple(marks), note=note,
+    return Panel(name, evidence.label(name), "predicted deviation / its average", tuple(marks), note=note,
                  x_range=_span(edges), y_range=(0.0, 1.15 * max(highest[0], 1.0)),
                  alt=f"Predicted deviation along the input {name}; {note}.")  # fmt: skip
 

@@ -52,7 +52,7 @@ def follows(evidence: Evidence, output: int) -> list[Follows]:
 def autocorrelations(evidence: Evidence) -> Section:
     """Autocorrelation of every output's error, with 99 % limits."""
     key, title = "autocorrelation", "Does the error remember itself?"
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing=_UNEVEN)
     lags = lag_rows(evidence)
     time = evidence.dt * np.arange(lags + 1)
@@ -81,7 +81,7 @@ def autocorrelations(evidence: Evidence) -> Section:
 def cross_correlations(evidence: Evidence) -> Section:
     """Cross-correlation of every output's error with each input, with 99 % limits."""
     key, title = "cross-correlation", "Does the error follow an input?"
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing=_UNEVEN)
     panels = []
     for k, name in enumerate(evidence.output_names):

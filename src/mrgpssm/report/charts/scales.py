@@ -25,7 +25,7 @@ def horizon_growth(evidence: Evidence) -> Section:
                  Rule("deviation of the output", deviation))  # fmt: skip
         note = f"last horizon: RMSE {rmse[-1]:.3g}, the output's own deviation is {deviation:.3g}"
         panels.append(
-            Panel(name, "time since the start / s", f"RMSE of {evidence.labelled(name)}", marks, log_x=True, note=note,
+            Panel(name, "time since the start / s", f"RMSE of {evidence.label(name)}", marks, log_x=True, note=note,
                   y_range=(0.0, 1.15 * max(float(rmse.max()), float(own.max()), deviation)),
                   alt=f"Error of {name} against the time since the free run began; {note}.")
         )  # fmt: skip
@@ -42,7 +42,7 @@ def spectra(evidence: Evidence) -> Section:
     """Power density of the output, the error and every component."""
     key, title = "spectra", "Which frequencies are missed?"
     lengths = [len(r.elapsed) for r in evidence.recordings]
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing="The recordings are sampled unevenly, so spectra are not drawn.")
     if max(lengths) < 64:
         why = f"The longest recording has {max(lengths)} rows; spectra need at least 64."

@@ -46,7 +46,7 @@ def simulation(evidence: Evidence) -> Section:
                 title=name,
                 note=numbers,
                 x_label="time / s",
-                y_label=evidence.labelled(name),
+                y_label=evidence.label(name),
                 marks=_run_marks(evidence.recordings, time, k),
                 alt=f"Measured and simulated {name} over time with 50 and 90 % bands: {numbers}.",
                 wide=True,
@@ -79,7 +79,7 @@ def worst(evidence: Evidence) -> Section:
                     title=name,
                     note=note,
                     x_label="time since the start of the recording / s",
-                    y_label=evidence.labelled(name),
+                    y_label=evidence.label(name),
                     marks=_run_marks([_cut(r, part)], t, k),
                     alt=f"{name} where the simulation is worst: {note}.",
                 )
@@ -107,7 +107,7 @@ def components(evidence: Evidence) -> Section:
             marks = (Line("measured", time, measured, "faint", 1.2),
                      Line("component", time, values, part_role(index), 1.5))  # fmt: skip
             panels.append(
-                Panel(name, "time / s", f"part of {evidence.labelled(name)}", marks, wide=True, long=True, note=note,
+                Panel(name, "time / s", f"part of {evidence.label(name)}", marks, wide=True, long=True, note=note,
                       alt=f"Contribution of one component to {name} over time: {note}.", breaks=breaks)
             )  # fmt: skip
     lead = (
@@ -128,17 +128,17 @@ def component_label(evidence: Evidence, index: int) -> str:
 
 
 def _run_marks(recordings: list[Recording] | tuple[Recording, ...], time: np.ndarray, k: int) -> tuple[Mark, ...]:
-    def joined(values) -> np.ndarray:
+    def join(values) -> np.ndarray:
         return np.concatenate([values(r)[:, k] for r in recordings])
 
     def edge(level: float) -> np.ndarray:
-        return joined(lambda r: r.run.quantile(level))
+        return join(lambda r: r.run.quantile(level))
 
     return (
         Band("90 % band", time, edge(0.05), edge(0.95), "model", 0.18),
         Band("50 % band", time, edge(0.25), edge(0.75), "model", 0.32),
-        Line("measured", time, joined(lambda r: r.measured), "measured", width=1.1),
-        Line("simulated", time, joined(lambda r: r.run.mean), "model", width=1.5),
+        Line("measured", time, join(lambda r: r.measured), "measured", width=1.1),
+        Line("simulated", time, join(lambda r: r.run.mean), "model", width=1.5),
     )
 
 
