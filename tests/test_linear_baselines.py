@@ -285,7 +285,7 @@ def test_the_error_s_gradient_is_that_of_differences():
 
 def _best_run(model: StateSpace, stretch: Stretch) -> np.ndarray:
     """The model's run from the initial state that fits the rows best, found by brute force."""
-    n, rows = len(model.A), stretch.fitted()
+    n, rows = len(model.A), stretch.find_rows()
     zero = model.outputs(stretch.inputs, model.states(stretch.inputs, np.zeros(n)))[:, 0]
     still = np.zeros_like(stretch.inputs)
     decays = np.column_stack([model.states(still, e)[:-1] @ model.C[0] for e in np.eye(n)])

@@ -131,7 +131,7 @@ def test_few_sequences_are_cut_into_stretches():
     mask = masks(3, 2)
     for k in range(3):
         chosen = [s for s, used in zip(everything, mask[k], strict=True) if used]
-        for whole, seen, judged in zip(data, chosen, unseen(data, 3, k), strict=True):
+        for whole, seen, judged in zip(data, chosen, take_unseen(data, 3, k), strict=True):
             hidden = np.asarray(np.isnan(seen.outputs).all(1))
             np.testing.assert_array_equal(hidden, ~np.isnan(judged.outputs).any(1))
             np.testing.assert_array_equal(np.where(hidden[:, None], judged.outputs, seen.outputs), whole.outputs)

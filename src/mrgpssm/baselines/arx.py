@@ -9,7 +9,7 @@ from scipy.signal import lfilter, lfiltic
 
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds, judge, whole
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, whole
 from mrgpssm.baselines.lags import Spans, consecutive, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Normal, total
 from mrgpssm.baselines.scoring import Predictive
@@ -89,7 +89,7 @@ class ARX(AbstractBaseline):
         split = folds([len(r) for r in recordings], self.fold_count)
         outputs = recordings[0].outputs.shape[1]
         grid = self._grid(lag_spans([len(r) for r in recordings], self.reach))
-        tried: list[list[_Tried]] = [[] for _ in range(outputs)]
+        tried: list[list[_EquationTrial]] = [[] for _ in range(outputs)]
         for (order, spans), group in itertools.groupby(grid, key=lambda s: (s.order, s.spans)):
             report(f"order {order}, {len(spans)} input lags")
             forced, alike = [span_means(r.inputs, spans) for r in recordings], list(group)
@@ -130,7 +130,7 @@ class ARX(AbstractBaseline):
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _EquationTrial:
     """Held-out free-run error of one candidate (see `judge`), and its held-out free runs."""
 
     error: float
@@ -141,9 +141,9 @@ class _Tried:
 def fit_equation(
     forced: list[np.ndarray],
     targets: list[np.ndarray],
-    pieces: tuple[Piece, ...],
+    pieces: tuple[RowRange, ...],
     settings: ARXSettings,
-    memo: dict[Piece, Normal],
+    memo: dict[RowRange, Normal],
 ) -> Equation | None:
     """Least squares on the pieces, then refinements; None where no stable equation was found.
 
@@ -172,7 +172,7 @@ def fit_equation(
 
 
 def _free_error(
-    equation: Equation, forced: list[np.ndarray], targets: list[np.ndarray], pieces: tuple[Piece, ...]
+    equation: Equation, forced: list[np.ndarray], targets: list[np.ndarray], pieces: tuple[RowRange, ...]
 ) -> float:
     """Sum of squared errors of the free runs over the pieces, each from its first outputs."""
     total, n = 0.0, equation.settings.order
@@ -210,8 +210,8 @@ def _filter(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _try(
-    forced: list[np.ndarray], recordings: list[Recording], split: list[Fold], settings: ARXSettings, memo: dict
-) -> _Tried | None:
+    forced: list[np.ndarray], recordings: list[Recording], split: list[RowFold], settings: ARXSettings, memo: dict
+) -> _EquationTrial | None:
     """Free runs over every left-out piece, from its own warm-up."""
     held, measured, targets = [], [], [r.outputs[:, 0] for r in recordings]
     for fold in split:
@@ -224,10 +224,10 @@ def _try(
             measured.append(target[p.test_rows])
     runs = np.concatenate(held)
     error = judge(runs[:, None], np.concatenate(measured)[:, None], split).item()
-    return _Tried(error, settings, runs) if np.isfinite(error) else None
+    return _EquationTrial(error, settings, runs) if np.isfinite(error) else None
 
 
-def _best(recordings: list[Recording], column: int, tried: list[_Tried]) -> tuple[_Tried, Equation]:
+def _best(recordings: list[Recording], column: int, tried: list[_EquationTrial]) -> tuple[_EquationTrial, Equation]:
     """The candidate with the lowest error that is stable on all data too, and its equation."""
     everything = whole([len(r) for r in recordings])
     targets = [r.outputs[:, column] for r in recordings]

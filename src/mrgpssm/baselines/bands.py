@@ -27,7 +27,7 @@ def normal_tail() -> float:
 
 
 @dataclass(frozen=True)
-class Bands:
+class QuantileBands:
     """Quantiles (L, T, D) at `LEVELS`, and the tails' scales (2, T, D) below and above them."""
 
     values: np.ndarray
@@ -96,13 +96,13 @@ class Calibration:
     scales: np.ndarray
     tails: np.ndarray
 
-    def apply(self, raw: np.ndarray) -> Bands:
+    def apply(self, raw: np.ndarray) -> QuantileBands:
         """Bands from raw quantiles (L, T, D); crossing quantiles are sorted, coincident ones moved apart."""
         raw = _sort_levels(raw)
         center = raw[_MIDDLE] + self.shift * _width(raw)
         values = _sort_levels(center + self.scales[:, None] * (raw - raw[_MIDDLE]))
         reach = np.stack([values[_MIDDLE] - values[0], values[-1] - values[_MIDDLE]]) / _Z[-1]
-        return Bands(values, self.tails[:, None] * reach)
+        return QuantileBands(values, self.tails[:, None] * reach)
 
 
 def calibrate(raw: np.ndarray, measured: np.ndarray) -> Calibration:
@@ -123,7 +123,7 @@ def calibrate(raw: np.ndarray, measured: np.ndarray) -> Calibration:
     return Calibration(shift, scales, _tail_scales(bands, measured))
 
 
-def _tail_scales(bands: Bands, measured: np.ndarray) -> np.ndarray:
+def _tail_scales(bands: QuantileBands, measured: np.ndarray) -> np.ndarray:
     """(2, D) mean excess beyond the outermost quantiles, which is the exponential's maximum-likelihood scale."""
     center = bands.values[_MIDDLE]
     found = []

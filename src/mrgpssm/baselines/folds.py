@@ -12,7 +12,7 @@ _SMALLEST = 1e-12
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowRange:
     """Rows start ... stop - 1 of training sequence `index`; when it is judged its first `warmup` rows set the state."""
 
     index: int
@@ -40,14 +40,14 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Fold:
+class RowFold:
     """Pieces to learn from and pieces to be judged on."""
 
-    train: tuple[Piece, ...]
-    test: tuple[Piece, ...]
+    train: tuple[RowRange, ...]
+    test: tuple[RowRange, ...]
 
 
-def cut(lengths: list[int]) -> list[Piece]:
+def cut(lengths: list[int]) -> list[RowRange]:
     """Every sequence as one piece, or in equal blocks where there are fewer than three sequences.
 
     A sequence left out as a whole is run from its first row. A block starts anywhere: an eighth of it, at most 50 rows,
@@ -58,21 +58,21 @@ def cut(lengths: list[int]) -> list[Piece]:
     for index, length in enumerate(lengths):
         edges = np.linspace(0, length, min(blocks, max(length // 2, 1)) + 1).astype(int)
         for a, b in itertools.pairwise(edges.tolist()):
-            pieces.append(Piece(index, a, b, 0 if blocks == 1 else min(_WARMUP, (b - a) // 8)))
+            pieces.append(RowRange(index, a, b, 0 if blocks == 1 else min(_WARMUP, (b - a) // 8)))
     return pieces
 
 
-def whole(lengths: list[int]) -> tuple[Piece, ...]:
+def whole(lengths: list[int]) -> tuple[RowRange, ...]:
     """Every sequence as one piece."""
-    return tuple(Piece(i, 0, length) for i, length in enumerate(lengths))
+    return tuple(RowRange(i, 0, length) for i, length in enumerate(lengths))
 
 
-def folds(lengths: list[int], count: int) -> list[Fold]:
+def folds(lengths: list[int], count: int) -> list[RowFold]:
     """At most `count` folds, or one per block of cut sequences; every piece is judged in exactly one of them."""
     pieces = cut(lengths)
     count = min(count, len(pieces)) if len(lengths) >= 3 else len(pieces)
     return [
-        Fold(
+        RowFold(
             tuple(p for i, p in enumerate(pieces) if i % count != k),
             tuple(p for i, p in enumerate(pieces) if i % count == k),
         )
@@ -80,7 +80,7 @@ def folds(lengths: list[int], count: int) -> list[Fold]:
     ]
 
 
-def judge(held: np.ndarray, measured: np.ndarray, split: list[Fold]) -> np.ndarray:
+def judge(held: np.ndarray, measured: np.ndarray, split: list[RowFold]) -> np.ndarray:
     """(D_y,) what candidates are compared by: the mean over rows of log(mean squared error of the row's piece).
 
     That is a Gaussian likelihood in which every piece has a variance of its own: the one stretch that no candidate
@@ -97,21 +97,21 @@ def judge(held: np.ndarray, measured: np.ndarray, split: list[Fold]) -> np.ndarr
     return np.where(np.isfinite(total), np.round(total / np.maximum(count, 1), 6), np.inf)
 
 
-def leave_one_out(lengths: list[int], count: int) -> list[Fold]:
+def leave_one_out(lengths: list[int], count: int) -> list[RowFold]:
     """`count` folds that leave out one piece each, evenly chosen; pieces come again where there are fewer."""
     pieces = cut(lengths)
     # the first block of a cut sequence has nothing before it to warm up on: it is left out last
     order = sorted(range(len(pieces)), key=lambda i: len(lengths) < 3 and pieces[i].start == 0)
     chosen = [order[(k * len(order) // count if count < len(order) else k) % len(order)] for k in range(count)]
-    return [Fold(tuple(p for i, p in enumerate(pieces) if i != c), (pieces[c],)) for c in chosen]
+    return [RowFold(tuple(p for i, p in enumerate(pieces) if i != c), (pieces[c],)) for c in chosen]
 
 
-def merge(pieces: Iterable[Piece]) -> list[Piece]:
+def merge(pieces: Iterable[RowRange]) -> list[RowRange]:
     """Neighbouring pieces of a sequence as one."""
-    merged: list[Piece] = []
+    merged: list[RowRange] = []
     for p in sorted(pieces, key=lambda p: (p.index, p.start)):
         if merged and (merged[-1].index, merged[-1].stop) == (p.index, p.start):
-            merged[-1] = Piece(p.index, merged[-1].start, p.stop)
+            merged[-1] = RowRange(p.index, merged[-1].start, p.stop)
         else:
             merged.append(p)
     return merged

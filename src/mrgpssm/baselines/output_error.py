@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from mrgpssm.baselines.arx import ARXSettings, fit_equation
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds, judge, whole
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, whole
 from mrgpssm.baselines.free_error import Solution, Stretch, minimise
 from mrgpssm.baselines.lags import span_means
 from mrgpssm.baselines.scoring import Predictive
@@ -97,7 +97,7 @@ class OutputError(AbstractBaseline):
         return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
 
     def _fit(
-        self, recordings: list[Recording], pieces: tuple[Piece, ...], memo: dict
+        self, recordings: list[Recording], pieces: tuple[RowRange, ...], memo: dict
     ) -> dict[OutputErrorSettings, StateSpace]:
         """For every order the model of the lowest minimum that its starts lead to."""
         cut = cut_out(recordings, pieces)
@@ -119,7 +119,7 @@ class OutputError(AbstractBaseline):
                 below, found[OutputErrorSettings(order)] = ends[0], ends[0].model().settle(cut)
         return found
 
-    def _equations(self, recordings: list[Recording], pieces: tuple[Piece, ...], order: int, memo: dict) -> list:
+    def _equations(self, recordings: list[Recording], pieces: tuple[RowRange, ...], order: int, memo: dict) -> list:
         """Denominators of ARX equations of that order, by least squares and refined."""
         spans = tuple((lag, lag) for lag in range(order + 1))
         forced, targets = [span_means(r.inputs, spans) for r in recordings], [r.outputs[:, 0] for r in recordings]
@@ -139,7 +139,7 @@ def _choose(
     runs: dict[OutputErrorSettings, list[np.ndarray]],
     models: dict[OutputErrorSettings, StateSpace],
     measured: np.ndarray,
-    split: list[Fold],
+    split: list[RowFold],
 ) -> tuple[OutputErrorSettings, np.ndarray]:
     """The settings with the lowest error on what was left out, and their runs over that."""
     joined = {settings: np.concatenate(r) for settings, r in runs.items() if settings in models}

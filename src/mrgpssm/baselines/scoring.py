@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mrgpssm.baselines.bands import Bands
+from mrgpssm.baselines.bands import QuantileBands
 from mrgpssm.data import Scaling
 from mrgpssm.errors import DataError
 from mrgpssm.prediction import metrics
@@ -19,7 +19,7 @@ class Predictive:
     """Mean (T, D_y) and bands of a free run, in units of the training data's deviation."""
 
     mean: np.ndarray
-    bands: Bands
+    bands: QuantileBands
 
 
 def score_runs(
@@ -27,8 +27,8 @@ def score_runs(
 ) -> pd.DataFrame:
     """One row per output, errors in the data's units.
 
-    `nll` is of the bands' density (`Bands.log_density`), `nll_gaussian` of N(mean, std²) with the bands' deviation,
-    `crps` the pinball integral of their quantiles. All are means per step.
+    `nll` uses the density of the bands (`QuantileBands.log_density`), `nll_gaussian` N(mean, std²) with their standard
+    deviation, and `crps` integrates the pinball loss of their quantiles. All are means per step.
     """
     seen = np.concatenate(measured)
     for column, name in enumerate(names):

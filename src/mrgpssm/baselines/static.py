@@ -8,7 +8,7 @@ import numpy as np
 
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds
+from mrgpssm.baselines.folds import RowFold, RowRange, folds
 from mrgpssm.baselines.ridge import Linear, Normal, total
 from mrgpssm.baselines.scoring import Predictive
 
@@ -88,13 +88,15 @@ def monomials(inputs: np.ndarray, degree: int) -> np.ndarray:
     return np.column_stack([np.prod(inputs[:, pick], axis=1) for pick in picks])
 
 
-def _sums(features: list[np.ndarray], targets: list[np.ndarray], split: list[Fold]) -> dict[Piece, Normal]:
+def _sums(features: list[np.ndarray], targets: list[np.ndarray], split: list[RowFold]) -> dict[RowRange, Normal]:
     """The normal equations' sums of every piece."""
     pieces = [p for fold in split for p in fold.test]
     return {p: Normal.of(features[p.index][p.rows], targets[p.index][p.rows]) for p in pieces}
 
 
-def _held_out(features: list[np.ndarray], sums: dict[Piece, Normal], split: list[Fold], ridge: float) -> np.ndarray:
+def _held_out(
+    features: list[np.ndarray], sums: dict[RowRange, Normal], split: list[RowFold], ridge: float
+) -> np.ndarray:
     """Predictions for every row by the fold that leaves it out, fold after fold."""
     found = []
     for fold in split:
@@ -103,6 +105,6 @@ def _held_out(features: list[np.ndarray], sums: dict[Piece, Normal], split: list
     return np.concatenate(found)
 
 
-def _order(targets: list[np.ndarray], split: list[Fold]) -> np.ndarray:
+def _order(targets: list[np.ndarray], split: list[RowFold]) -> np.ndarray:
     """Measured values in the order of `_held_out`."""
     return np.concatenate([targets[p.index][p.rows] for fold in split for p in fold.test])

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds, judge, merge, whole
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, merge, whole
 from mrgpssm.baselines.hankel import Modes, Observability, View, factor
 from mrgpssm.baselines.scoring import Predictive
 from mrgpssm.baselines.statespace import StateSpace
@@ -27,7 +27,7 @@ class SubspaceSettings:
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _SubspaceTrial:
     """Held-out free runs (N, D_y) of one candidate."""
 
     settings: SubspaceSettings
@@ -92,7 +92,7 @@ class Subspace(AbstractBaseline):
         triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
         return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
 
-    def _try(self, recordings: list[Recording], split: list[Fold], view: View, memo: dict) -> list[_Tried]:
+    def _try(self, recordings: list[Recording], split: list[RowFold], view: View, memo: dict) -> list[_SubspaceTrial]:
         """Free runs of every order over all left-out pieces."""
         seen = [observe(recordings, fold.train, view, memo) for fold in split]
         found = []
@@ -105,17 +105,17 @@ class Subspace(AbstractBaseline):
                 model = fit_inputs(modes, cut_out(recordings, fold.train), self.rows)
                 runs += [run_left_out(model, recordings[p.index], p) for p in fold.test]
             else:
-                found.append(_Tried(SubspaceSettings(order, view.horizon, view.stride), np.concatenate(runs)))
+                found.append(_SubspaceTrial(SubspaceSettings(order, view.horizon, view.stride), np.concatenate(runs)))
         return found
 
     def _best(
         self,
         recordings: list[Recording],
-        pieces: tuple[Piece, ...],
-        tried: list[_Tried],
+        pieces: tuple[RowRange, ...],
+        tried: list[_SubspaceTrial],
         errors: np.ndarray,
         memo: dict,
-    ) -> tuple[StateSpace, _Tried]:
+    ) -> tuple[StateSpace, _SubspaceTrial]:
         """The candidate of the lowest error that all data support too, and its model of all data."""
         for i in np.argsort(errors, kind="stable"):
             s = tried[i].settings
@@ -138,12 +138,12 @@ def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides
     return found or [View(min(2, *horizons), 1)]
 
 
-def cut_out(recordings: list[Recording], pieces: tuple[Piece, ...]) -> list[Recording]:
+def cut_out(recordings: list[Recording], pieces: tuple[RowRange, ...]) -> list[Recording]:
     """The pieces as recordings of their own, neighbours joined."""
     return [recordings[p.index].rows(p.rows) for p in merge(pieces)]
 
 
-def observe(recordings: list[Recording], pieces: tuple[Piece, ...], view: View, memo: dict) -> Observability:
+def observe(recordings: list[Recording], pieces: tuple[RowRange, ...], view: View, memo: dict) -> Observability:
     """The observability that the pieces show; `memo` keeps what each of them says."""
     triangles = []
     for p in merge(pieces):
@@ -153,7 +153,7 @@ def observe(recordings: list[Recording], pieces: tuple[Piece, ...], view: View, 
     return Observability.of(triangles, view, recordings[0].inputs.shape[1], recordings[0].outputs.shape[1])
 
 
-def run_left_out(model: StateSpace, recording: Recording, piece: Piece) -> np.ndarray:
+def run_left_out(model: StateSpace, recording: Recording, piece: RowRange) -> np.ndarray:
     """The free run over the rows of a left-out piece that count."""
     return model.run(recording.inputs[piece.test_rows], recording.rows(piece.warm))
 

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from mrgpssm.baselines.bands import Calibration, calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds
+from mrgpssm.baselines.folds import RowFold, RowRange, folds
 from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Linear, fit_ridge
 from mrgpssm.baselines.scoring import Predictive
@@ -98,7 +98,7 @@ class BoostedTrees(AbstractBaseline):
         self.outputs_ = []
         for column in range(recordings[0].outputs.shape[1]):
             report(f"output {column + 1} of {recordings[0].outputs.shape[1]}")
-            table = Table(features, [r.outputs[:, column] for r in recordings], recordings[0].inputs.shape[1])
+            table = FeatureTable(features, [r.outputs[:, column] for r in recordings], recordings[0].inputs.shape[1])
             with _threads(sum(lengths)):
                 self.outputs_.append(self._learn_output(table, split))
 
@@ -115,7 +115,7 @@ class BoostedTrees(AbstractBaseline):
     def describe_choice(self) -> dict[str, Any]:
         return {name: asdict(o.settings) for name, o in zip(self.output_names_, self.outputs_, strict=True)}
 
-    def _learn_output(self, table: "Table", split: list[Fold]) -> OutputTrees:
+    def _learn_output(self, table: "FeatureTable", split: list[RowFold]) -> OutputTrees:
         total = sum(map(len, table.targets))
         thin = max(1, round(total / self.rows))
         tried = [self._try(table, split, candidate, thin) for candidate in candidates(self.spans_, total)]
@@ -124,13 +124,13 @@ class BoostedTrees(AbstractBaseline):
         choices = {"boosted": boosted, "residual": residual}
         fitted = {kind: calibrate(raw, measured) for kind, raw in choices.items()}
         kind = min(choices, key=lambda k: pinball(fitted[k].apply(choices[k]).values, measured))
-        whole = [Piece(i, 0, len(t)) for i, t in enumerate(table.targets)]
+        whole = [RowRange(i, 0, len(t)) for i, t in enumerate(table.targets)]
         mean = self._mean(*table.rows(whole, best.spans, 1), best)
         levels = self._quantiles(*table.rows(whole, best.spans, thin), best) if kind == "boosted" else []
         return OutputTrees(replace(best, bands=kind), mean, levels, fitted[kind])
 
     def _left_out(
-        self, table: "Table", split: list[Fold], settings: TreeSettings, thin: int
+        self, table: "FeatureTable", split: list[RowFold], settings: TreeSettings, thin: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Raw quantiles (L, N, 1) of left-out rows, by boosters and around the mean, and what was measured (N, 1)."""
         boosted, mean, measured = [], [], []
@@ -143,7 +143,9 @@ class BoostedTrees(AbstractBaseline):
         raw = np.concatenate(boosted, axis=1)[..., None]
         return raw, normal_quantiles(np.concatenate(mean)[:, None]), np.concatenate(measured)[:, None]
 
-    def _try(self, table: "Table", split: list[Fold], candidate: TreeSettings, thin: int) -> tuple[float, TreeSettings]:
+    def _try(
+        self, table: "FeatureTable", split: list[RowFold], candidate: TreeSettings, thin: int
+    ) -> tuple[float, TreeSettings]:
         """The candidate's held-out error at its best number of iterations, every tenth being looked at."""
         total, count = np.zeros(self.iterations), 0
         for fold in split:
@@ -167,14 +169,14 @@ class BoostedTrees(AbstractBaseline):
 
 
 @dataclass(frozen=True)
-class Table:
+class FeatureTable:
     """Features and one output of every training sequence."""
 
     features: list[np.ndarray]
     targets: list[np.ndarray]
     inputs: int
 
-    def rows(self, pieces: Iterable[Piece], spans: int, thin: int) -> tuple[np.ndarray, np.ndarray]:
+    def rows(self, pieces: Iterable[RowRange], spans: int, thin: int) -> tuple[np.ndarray, np.ndarray]:
         """Every `thin`-th measured row of the pieces, with the first spans of lags."""
         columns = spans * self.inputs
         x = np.concatenate([self.features[p.index][p.rows, :columns][::thin] for p in pieces])

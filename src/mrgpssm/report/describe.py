@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.report.charts.residuals import follows
 from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge
-from mrgpssm.report.evidence import Evidence, digits_for, score
+from mrgpssm.report.evidence import RunEvidence, digits_for, score
 
 _MEANINGS = {
     "resolutions": "samples one step of each component covers",
@@ -42,7 +42,7 @@ _MEANINGS = {
 }
 
 
-def verdicts(evidence: Evidence) -> dict[str, Verdict]:
+def verdicts(evidence: RunEvidence) -> dict[str, Verdict]:
     """The verdict on every output."""
     found = {}
     for k, (name, scores) in enumerate(zip(evidence.output_names, score(evidence), strict=True)):
@@ -60,7 +60,7 @@ def verdicts(evidence: Evidence) -> dict[str, Verdict]:
     return found
 
 
-def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
+def score_rows(evidence: RunEvidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
     """One row per output of the summary."""
     return [
         {
@@ -77,12 +77,12 @@ def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str,
     ]
 
 
-def setting_rows(evidence: Evidence) -> list[tuple[str, str, str]]:
+def setting_rows(evidence: RunEvidence) -> list[tuple[str, str, str]]:
     """Option, value and meaning."""
     return [(key, _shown(value), _MEANINGS.get(key, "")) for key, value in evidence.options.items()]
 
 
-def column_rows(evidence: Evidence) -> list[dict[str, str]]:
+def column_rows(evidence: RunEvidence) -> list[dict[str, str]]:
     """Range, mean and missing values of every column, in training and test."""
     test_inputs = np.concatenate([r.inputs for r in evidence.recordings])
     test_outputs = np.concatenate([r.measured for r in evidence.recordings])
@@ -105,7 +105,7 @@ def column_rows(evidence: Evidence) -> list[dict[str, str]]:
     return rows
 
 
-def recording_rows(evidence: Evidence) -> list[tuple[str, str, str, str]]:
+def recording_rows(evidence: RunEvidence) -> list[tuple[str, str, str, str]]:
     """Use, name, rows and duration of every recording."""
     dt = evidence.dt
     rows = []

@@ -10,7 +10,7 @@ from mrgpssm.prediction.forecast import Forecast
 
 
 @dataclass(frozen=True)
-class Recording:
+class SimulatedRecording:
     """One test recording and the free run over it. `elapsed` is the time since its first row in seconds."""
 
     name: str
@@ -29,7 +29,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Component:
+class LearnedComponent:
     """What one component of one model learned, in scaled units: z = [x, u].
 
     `lengthscales` is (D + D_u,), `gain` the linear input matrix B (D, D_u). Beside the inputs, D_u counts
@@ -67,7 +67,7 @@ class Learned:
     """
 
     groups: tuple[tuple[int, ...], ...]
-    components: tuple[tuple[Component, ...], ...]
+    components: tuple[tuple[LearnedComponent, ...], ...]
     drifts: tuple[DriftMap, ...]
     bounds: np.ndarray
     states: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Rival:
+class OtherModel:
     """Another model on the same test: its resolutions and its RMSE per output."""
 
     name: str
@@ -96,7 +96,7 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingData:
     """The recordings a model was trained on, as far as a report shows them."""
 
     names: tuple[str, ...]
@@ -106,7 +106,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """A run, its data, and what it does on a test; drives are the inputs and their averages."""
 
     name: str
@@ -116,12 +116,12 @@ class Evidence:
     units: dict[str, str]
     dt: float
     options: dict[str, Any]
-    recordings: tuple[Recording, ...]
+    recordings: tuple[SimulatedRecording, ...]
     learned: Learned
-    training: Training | None = None
+    training: TrainingData | None = None
     trace: Trace | None = None
     doubts: tuple[str, ...] = ()
-    rivals: tuple[Rival, ...] = ()
+    rivals: tuple[OtherModel, ...] = ()
     notes: str = ""
     samples: int = 100
     packages: dict[str, str] = field(default_factory=dict)
@@ -193,7 +193,7 @@ def make_drawable(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[
     ), lost
 
 
-def score(evidence: Evidence) -> list[dict[str, float]]:
+def score(evidence: RunEvidence) -> list[dict[str, float]]:
     """Per output: RMSE, fit %, Gaussian nLL and coverage over all recordings, from the forecasts at hand.
 
     A free run that is not finite has no scores: they are NaN.

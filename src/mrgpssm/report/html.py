@@ -14,17 +14,17 @@ from mrgpssm.report.chart import Line, Panel, Points, Section
 from mrgpssm.report.charts import sections
 from mrgpssm.report.describe import column_rows, recording_rows, score_rows, setting_rows, verdicts
 from mrgpssm.report.diagnostics.verdict import overall
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import DARK, DIVERGING_DARK, DIVERGING_LIGHT, LIGHT, SEQUENTIAL
 from mrgpssm.report.payload import Payload, collect, pack
 
 
-def write_html(evidence: Evidence, path: Path) -> None:
+def write_html(evidence: RunEvidence, path: Path) -> None:
     """Write the report, whole or not at all."""
     write_atomic(path, render(evidence).encode("utf-8", "replace"))
 
 
-def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
+def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
     """The page as text; `drawn` are its sections where they are already made. Equal evidence gives equal pages."""
     jinja2, plotly = _need("jinja2"), _need("plotly.offline")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,

@@ -38,7 +38,7 @@ _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": flo
 
 
 @dataclass(frozen=True)
-class Split:
+class SweepSplit:
     """Files that train and files that test."""
 
     name: str
@@ -47,7 +47,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Dataset:
+class SweepDataset:
     """Tables with common columns, and how they are split."""
 
     name: str
@@ -56,7 +56,7 @@ class Dataset:
     time: str | None
     dt: float | None
     gaps: str
-    splits: tuple[Split, ...]
+    splits: tuple[SweepSplit, ...]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SweepConfig:
     fleet: int
     samples: int
     keep_models: bool
-    datasets: tuple[Dataset, ...]
+    datasets: tuple[SweepDataset, ...]
     options: tuple[Options, ...]
 
 
@@ -124,13 +124,13 @@ def _options(given: dict[str, Any], where: str) -> Options:
     return options
 
 
-def _dataset(given: Any, home: Path, where: str) -> Dataset:
+def _dataset(given: Any, home: Path, where: str) -> SweepDataset:
     table = _table(given, _DATASET, where)
     lists = {key: _strings(table.get(key), f"{where}: {key}") for key in ("inputs", "outputs")}
     splits = table.get("split", [])
     if not splits:
         raise ConfigError(f"{where}: there is no [[dataset.split]] with its train and test files.")
-    return Dataset(
+    return SweepDataset(
         name=table.get("name", "data"),
         **lists,
         time=table.get("time"),
@@ -140,12 +140,12 @@ def _dataset(given: Any, home: Path, where: str) -> Dataset:
     )
 
 
-def _split(given: Any, number: int, home: Path, where: str) -> Split:
+def _split(given: Any, number: int, home: Path, where: str) -> SweepSplit:
     table = _table(given, {"name": str, "train": list, "test": list}, where)
     halves = {
         key: tuple(str(home / f) for f in _strings(table.get(key), f"{where}: {key}")) for key in ("train", "test")
     }
-    return Split(table.get("name", str(number + 1)), **halves)
+    return SweepSplit(table.get("name", str(number + 1)), **halves)
 
 
 def _table(given: Any, kinds: dict[str, type], where: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class TuneConfig:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestTrial:
     """The best trial: its value and its options; and how many trials there are."""
 
     value: float
@@ -95,7 +95,7 @@ def _range(name: str, value: Any, where: str) -> tuple[float, float]:
     return value[0], value[1]
 
 
-def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
+def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> BestTrial:
     """Run what is missing of the trials, in this process or in several, and return the best."""
     _optuna()
     study = _study(config, 0)
@@ -119,7 +119,7 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     if not complete:
         raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
     best = min(complete, key=lambda t: t.value)
-    return Best(best.value, best.user_attrs["options"], _count_finished(done))
+    return BestTrial(best.value, best.user_attrs["options"], _count_finished(done))
 
 
 def _share(config: TuneConfig, before: int, workers: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.baselines.bands import Calibration, calibrate
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
-from mrgpssm.baselines.gru.fleet import Best, Member, left_out, simulate, train
+from mrgpssm.baselines.gru.fleet import BestWeights, Member, left_out, simulate, train
 from mrgpssm.baselines.gru.layout import Candidate, Layout, lay_out, network_features
 from mrgpssm.baselines.gru.network import Weights
 from mrgpssm.baselines.scoring import Predictive
@@ -140,7 +140,7 @@ def learn_together(models: list[GRU], sets: list[list[Recording]], report: Repor
         model.outputs_ = [_winner(layout, best, held, number, column) for column in range(outputs)]
 
 
-def _winner(layout: Layout, best: Best, held: list[np.ndarray], problem: int, column: int) -> OutputNetworks:
+def _winner(layout: Layout, best: BestWeights, held: list[np.ndarray], problem: int, column: int) -> OutputNetworks:
     """The candidate with the lowest left-out loss over its restarts."""
     losses = np.asarray(best.loss, float)
     groups = [np.array(layout.index[problem, column, c]) for c in range(len(layout.candidates))]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.baselines.base import Recording
-from mrgpssm.baselines.folds import Fold, leave_one_out, merge
+from mrgpssm.baselines.folds import RowFold, leave_one_out, merge
 from mrgpssm.baselines.gru.fleet import Member, Program, Rows
 from mrgpssm.baselines.lags import exponential_averages
 from mrgpssm.errors import DataError
@@ -82,7 +82,7 @@ def lay_out(options: list[dict[str, Any]], sets: list[list[Recording]]) -> Layou
     return Layout(rows, _stack(drafts), program, grid, scales, index)
 
 
-def _program(options: dict[str, Any], splits: list[list[Fold]]) -> Program:
+def _program(options: dict[str, Any], splits: list[list[RowFold]]) -> Program:
     """Window and burn-in shrink until every member has a stretch that holds them."""
     room = min(max(len(p) for p in merge(fold.train)) for folds in splits for fold in folds)
     if room < _LEAST_ROWS:
@@ -115,7 +115,7 @@ def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows,
     return rows, [[next(starts) for _ in recordings] for recordings in sets]
 
 
-def _place(fold: Fold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
+def _place(fold: RowFold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
     """Window starts and their counts per stretch; first row, length and known past of what is left out."""
     stretches = merge(fold.train)
     counts = [max(0, len(p) - program.burn - program.window + 1) for p in stretches]

@@ -4,10 +4,10 @@ import numpy as np
 
 from mrgpssm.report.chart import Bars, Line, Panel, Points, Rule, Section
 from mrgpssm.report.diagnostics.calibration import coverage_curve, pit_shares
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 
 
-def calibration(evidence: Evidence) -> Section:
+def calibration(evidence: RunEvidence) -> Section:
     """PIT histogram and coverage curve of every output."""
     panels = []
     for k, name in enumerate(evidence.output_names):

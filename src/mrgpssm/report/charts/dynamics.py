@@ -4,13 +4,13 @@ import numpy as np
 
 from mrgpssm.report.chart import Bars, Heat, Panel, Points, Section, Ticks
 from mrgpssm.report.charts.simulation import component_label
-from mrgpssm.report.evidence import Component, DriftMap, Evidence
+from mrgpssm.report.evidence import DriftMap, LearnedComponent, RunEvidence
 from mrgpssm.report.palette import part_role
 
 _MOST = 12
 
 
-def drift_fields(evidence: Evidence) -> Section:
+def drift_fields(evidence: RunEvidence) -> Section:
     """dx/dt of every component over its level and its most relevant input."""
     maps = evidence.learned.drifts
     key, title = "drift", "What was learned: drift"
@@ -27,7 +27,7 @@ def drift_fields(evidence: Evidence) -> Section:
     return Section(key, title, lead, panels)
 
 
-def relevance(evidence: Evidence) -> Section:
+def relevance(evidence: RunEvidence) -> Section:
     """1 / lengthscale of every input, and the linear gain beside it."""
     panels = []
     for group, parts in zip(evidence.learned.groups, evidence.learned.components, strict=True):
@@ -45,7 +45,7 @@ def relevance(evidence: Evidence) -> Section:
     return Section("relevance", "What was learned: which inputs matter", lead, tuple(panels), columns=2)
 
 
-def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
+def _drift(evidence: RunEvidence, m: DriftMap, index: int) -> Panel:
     output, driver = evidence.output_names[m.output], evidence.drive_names[m.input]
     place = index % len(evidence.resolutions)
     density = Points("visited by the test", m.visited[:, 0], m.visited[:, 1], "measured", 2.2, 0.35)
@@ -74,7 +74,12 @@ def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
 
 
 def _bars(
-    evidence: Evidence, parts: tuple[Component, ...], values: list[np.ndarray], name: str, label: str, note: str
+    evidence: RunEvidence,
+    parts: tuple[LearnedComponent, ...],
+    values: list[np.ndarray],
+    name: str,
+    label: str,
+    note: str,
 ) -> Panel:
     """Grouped bars, first input at the top."""
     names = (*evidence.drive_names, *evidence.learned.states)

@@ -4,11 +4,11 @@ import numpy as np
 
 from mrgpssm.report.chart import Bars, Line, Mark, Panel, Section
 from mrgpssm.report.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import part_role
 
 
-def input_coverage(evidence: Evidence) -> Section:
+def input_coverage(evidence: RunEvidence) -> Section:
     """Per input: shares of training and test rows, and the predicted deviation along it."""
     key, title = "inputs", "Does the test ask what training showed?"
     if evidence.training is None:
@@ -32,7 +32,7 @@ def input_coverage(evidence: Evidence) -> Section:
 
 
 def _shares(
-    evidence: Evidence, name: str, trained: np.ndarray, asked: np.ndarray, edges: np.ndarray, beyond: float
+    evidence: RunEvidence, name: str, trained: np.ndarray, asked: np.ndarray, edges: np.ndarray, beyond: float
 ) -> Panel:
     centre, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
     note = f"{_share(beyond)} of the test rows outside the training range"
@@ -44,7 +44,7 @@ def _shares(
                  alt=f"Histogram of the input {name} in training and test; {note}.")  # fmt: skip
 
 
-def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarray) -> Panel:
+def _deviation(evidence: RunEvidence, name: str, asked: np.ndarray, edges: np.ndarray) -> Panel:
     """Predicted deviation of every output along one input, relative to the output's mean predicted deviation."""
     centre = (edges[:-1] + edges[1:]) / 2
     marks: list[Mark] = []

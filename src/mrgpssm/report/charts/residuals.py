@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
 from mrgpssm.report.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import PARTS, part_role
 
 _UNEVEN = "The recordings are sampled unevenly, so lags have no common length and correlations are not drawn."
@@ -29,13 +29,13 @@ class Follows:
         return float(self.values[at]), float(self.lags[at])
 
 
-def lag_rows(evidence: Evidence) -> int:
+def lag_rows(evidence: RunEvidence) -> int:
     """How far to look: ten steps of the slowest component, at least 40 rows, at most a quarter of the longest run."""
     longest = max(len(r.elapsed) for r in evidence.recordings)
     return int(max(min(max(10 * max(evidence.resolutions), 40), longest // 4, 1000), 1))
 
 
-def follows(evidence: Evidence, output: int) -> list[Follows]:
+def follows(evidence: RunEvidence, output: int) -> list[Follows]:
     """The error of one output against every input."""
     lags, errors = lag_rows(evidence), evidence.errors(output)
     count = sum(int((~np.isnan(e)).sum()) for e in errors)
@@ -49,7 +49,7 @@ def follows(evidence: Evidence, output: int) -> list[Follows]:
     return found
 
 
-def autocorrelations(evidence: Evidence) -> Section:
+def autocorrelations(evidence: RunEvidence) -> Section:
     """Autocorrelation of every output's error, with 99 % limits."""
     key, title = "autocorrelation", "Does the error remember itself?"
     if not evidence.is_even:
@@ -78,7 +78,7 @@ def autocorrelations(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels))
 
 
-def cross_correlations(evidence: Evidence) -> Section:
+def cross_correlations(evidence: RunEvidence) -> Section:
     """Cross-correlation of every output's error with each input, with 99 % limits."""
     key, title = "cross-correlation", "Does the error follow an input?"
     if not evidence.is_even:

@@ -6,11 +6,11 @@ from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
 from mrgpssm.report.charts.simulation import component_label
 from mrgpssm.report.diagnostics.horizon import horizon_edges, rms_by_horizon
 from mrgpssm.report.diagnostics.spectrum import log_average, segment_rows, welch
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import part_role
 
 
-def horizon_growth(evidence: Evidence) -> Section:
+def horizon_growth(evidence: RunEvidence) -> Section:
     """RMSE over the time since the free run began, beside what the model expects of itself."""
     elapsed = [r.elapsed for r in evidence.recordings]
     edges = horizon_edges(max(float(t[-1]) for t in elapsed), evidence.dt)
@@ -38,7 +38,7 @@ def horizon_growth(evidence: Evidence) -> Section:
     return Section("horizon", "Does the error grow with time?", lead, tuple(panels))
 
 
-def spectra(evidence: Evidence) -> Section:
+def spectra(evidence: RunEvidence) -> Section:
     """Power density of the output, the error and every component."""
     key, title = "spectra", "Which frequencies are missed?"
     lengths = [len(r.elapsed) for r in evidence.recordings]
@@ -88,6 +88,6 @@ def _crossing(frequency: np.ndarray, measured: np.ndarray, error: np.ndarray) ->
     return f"more than half of the power is explained up to {frequency[lost[0]]:.2g} Hz"
 
 
-def _density(evidence: Evidence, name: str) -> str:
+def _density(evidence: RunEvidence, name: str) -> str:
     unit = evidence.units.get(name, "")
     return f"power density / ({unit})² per Hz" if unit else "power density / per Hz"

@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.report.chart import Band, Line, Mark, Panel, Section
 from mrgpssm.report.diagnostics.segments import worst_segments
-from mrgpssm.report.evidence import Evidence, Recording, score
+from mrgpssm.report.evidence import RunEvidence, SimulatedRecording, score
 from mrgpssm.report.palette import part_role
 
 _WORST = 3
@@ -14,7 +14,7 @@ _INSTANT = {"static": "static part", "trees": "boosted trees"}
 _SEGMENT = (100, 600)  # rows of a worst segment, least and most
 
 
-def timeline(evidence: Evidence) -> tuple[np.ndarray, tuple[int, ...]]:
+def timeline(evidence: RunEvidence) -> tuple[np.ndarray, tuple[int, ...]]:
     """Times of all recordings laid end to end, a short pause between them, and the rows where a new one begins."""
     total = sum(float(r.elapsed[-1]) for r in evidence.recordings)
     pause = max(0.01 * total, 2 * evidence.dt)
@@ -27,7 +27,7 @@ def timeline(evidence: Evidence) -> tuple[np.ndarray, tuple[int, ...]]:
     return np.concatenate(parts), tuple(breaks[:-1])
 
 
-def simulation(evidence: Evidence) -> Section:
+def simulation(evidence: RunEvidence) -> Section:
     """Simulated against measured, with 50 and 90 % bands."""
     time, breaks = timeline(evidence)
     panels, lost = [], {k for r in evidence.recordings for k in r.lost}
@@ -61,7 +61,7 @@ def simulation(evidence: Evidence) -> Section:
     return Section("simulation", "Simulated and measured", lead, tuple(panels))
 
 
-def worst(evidence: Evidence) -> Section:
+def worst(evidence: RunEvidence) -> Section:
     """The worst stretches of every output, every row drawn."""
     low, high = _SEGMENT
     rows = int(np.clip(max(len(r.elapsed) for r in evidence.recordings) // 20, low, high))
@@ -88,7 +88,7 @@ def worst(evidence: Evidence) -> Section:
     return Section("worst", "Where it is worst", lead, tuple(panels))
 
 
-def components(evidence: Evidence) -> Section:
+def components(evidence: RunEvidence) -> Section:
     """What each component contributes."""
     key, title = "components", "Slow and fast parts"
     parts = list(evidence.recordings[0].run.components)
@@ -117,7 +117,7 @@ def components(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels))
 
 
-def component_label(evidence: Evidence, index: int) -> str:
+def component_label(evidence: RunEvidence, index: int) -> str:
     """Which component, by its resolution and the seconds one of its steps takes; instantaneous parts come last."""
     if index >= len(evidence.resolutions):
         name = list(evidence.recordings[0].run.components)[index]
@@ -127,7 +127,9 @@ def component_label(evidence: Evidence, index: int) -> str:
     return f"{same}R = {r} ({r * evidence.dt:g} s)"
 
 
-def _run_marks(recordings: list[Recording] | tuple[Recording, ...], time: np.ndarray, k: int) -> tuple[Mark, ...]:
+def _run_marks(
+    recordings: list[SimulatedRecording] | tuple[SimulatedRecording, ...], time: np.ndarray, k: int
+) -> tuple[Mark, ...]:
     def join(values) -> np.ndarray:
         return np.concatenate([values(r)[:, k] for r in recordings])
 
@@ -142,14 +144,14 @@ def _run_marks(recordings: list[Recording] | tuple[Recording, ...], time: np.nda
     )
 
 
-def _cut(r: Recording, part: slice) -> Recording:
+def _cut(r: SimulatedRecording, part: slice) -> SimulatedRecording:
     """A stretch of a recording."""
     quantiles = {q: r.run.quantiles[q][part] for q in (0.05, 0.25, 0.75, 0.95)}
     run = replace(r.run, mean=r.run.mean[part], quantiles=quantiles)
     return replace(r, measured=r.measured[part], elapsed=r.elapsed[part], run=run)
 
 
-def _worst_of(evidence: Evidence, output: int, rows: int) -> list[tuple[int, int, float]]:
+def _worst_of(evidence: RunEvidence, output: int, rows: int) -> list[tuple[int, int, float]]:
     """Recording, first row and RMS error of the worst stretches over all recordings."""
     found = [
         (where, start, rms)
