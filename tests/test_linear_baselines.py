@@ -278,7 +278,7 @@ def test_the_error_s_gradient_is_that_of_differences():
     assert solution is not None
     assert solution.error < problem.solve(f).solution.error
     runs = [_best_run(solution.model(), s) for s in stretches]
-    rows = [s.fitted() for s in stretches]
+    rows = [s.find_rows() for s in stretches]
     errors = np.concatenate([(run - s.target)[r] for run, s, r in zip(runs, stretches, rows, strict=True)])
     assert np.mean(errors**2) == pytest.approx(solution.error, rel=1e-6)
 

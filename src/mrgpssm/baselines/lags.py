@@ -1,6 +1,7 @@
 """Features of the inputs' past at many time scales: what a method without a state sees of it."""
 
 import numpy as np
+from scipy.signal import lfilter
 
 _FEW_ROWS = 5000
 Spans = tuple[tuple[int, int], ...]
@@ -47,8 +48,6 @@ def consecutive(signals: np.ndarray, first: int, last: int) -> np.ndarray:
 
 def exponential_averages(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
     """(T, D S) averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ ≥ 1, from s_{-1} = u_0 on."""
-    from scipy.signal import lfilter
-
     found = []
     for scale in scales:
         keep = 1 - 1 / scale

@@ -13,7 +13,7 @@ from mrgpssm.baselines.folds import RowFold, RowRange, folds
 from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Linear, fit_ridge
 from mrgpssm.baselines.scoring import Predictive
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import need
 from mrgpssm.prediction.forecast import LEVELS
 
 _RIDGE = 1e-4
@@ -206,12 +206,9 @@ def pinball(quantiles: np.ndarray, measured: np.ndarray) -> float:
     return float(np.mean(((excess > 0) - levels) * excess))
 
 
-def need_sklearn() -> None:
-    """A clear word where the extra is missing; loads it, so that `_threads` finds its thread pool."""
-    try:
-        import sklearn.ensemble  # noqa: F401
-    except ImportError:
-        raise ConfigError("Boosted trees need scikit-learn; install mrgpssm[baselines].") from None
+def need_sklearn() -> Any:
+    """scikit-learn's ensembles; they must be loaded before `_threads` can find their thread pool."""
+    return need("sklearn.ensemble", "Boosted trees need scikit-learn", "baselines")
 
 
 def _threads(rows: int) -> threadpool_limits:
@@ -222,17 +219,15 @@ def _threads(rows: int) -> threadpool_limits:
 def _boost(
     x: np.ndarray, y: np.ndarray, settings: TreeSettings, *, iterations: int, rate: float, seed: int, level=None
 ) -> Booster:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
     linear = fit_ridge(x, y, _RIDGE) if settings.linear else None
-    trees = HistGradientBoostingRegressor(
+    trees = need_sklearn().HistGradientBoostingRegressor(
         loss="squared_error" if level is None else "quantile",
         quantile=level,
         learning_rate=rate,
         max_iter=iterations,
         max_leaf_nodes=settings.leaves,
         min_samples_leaf=settings.rows_per_leaf,
-        early_stopping=False,  # pyright: ignore[reportArgumentType]
+        early_stopping=False,
         random_state=seed,
     )
     return Booster(trees.fit(x, y if linear is None else y - linear(x)), linear)

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import print_json, print_rows, say
+from mrgpssm.file.record import write_record
+from mrgpssm.training.bench import bench as measure
 
 
 def bench(
@@ -14,9 +16,6 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Time a gradient step by every path this machine has, its growth with each size, and free runs."""
-    from mrgpssm.file.record import write_record
-    from mrgpssm.training.bench import bench as measure
-
     result = measure(quick, lambda line: say(line, err=True))
     if out is not None:
         write_record(out, result)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, overload
 
 import numpy as np
+from scipy.io import loadmat
 
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
@@ -119,8 +120,6 @@ def _read_text(path: Path, header: bool) -> np.ndarray:
 
 
 def _read_mat(path: Path, variables: tuple[str, ...]) -> np.ndarray:
-    from scipy.io import loadmat
-
     try:
         content = loadmat(path)
     except Exception as error:  # foreign bytes: the reader fails in as many ways as files can be broken

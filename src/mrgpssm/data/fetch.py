@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mrgpssm.data.datasets import ROOT_VARIABLE, Dataset, data_root, dataset, find_file, how_to_get, sha256
-from mrgpssm.errors import DataError
+from mrgpssm.errors import DataError, need
 from mrgpssm.file import discard, flush_folder, open_regular
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -92,10 +92,7 @@ def _folder(top: Path, entry: Dataset) -> Path:
 
 
 def _download(file: str, known: str | None, address: str, folder: Path, report: Callable[[str], object]) -> Path:
-    try:
-        import pooch
-    except ImportError:
-        raise DataError(f"Downloading {file} needs the package pooch; install mrgpssm[data].") from None
+    pooch = need("pooch", f"Downloading {file} needs the package pooch", "data")
     if known is None:
         report(f"UNVERIFIED: {file} has no known checksum; what {address} sends is taken as it is.")
     registry = {file: None if known is None else f"sha256:{known}"}

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
+from scipy.io import loadmat
 
 from mrgpssm.errors import DataError
 
@@ -244,8 +245,6 @@ def _check_unpacked(path: Path, archive: Any) -> None:
 
 def _mat(path: Path) -> dict[str, np.ndarray]:
     """The numeric variables of a MATLAB file of version 4 to 7; vectors lie either way."""
-    from scipy.io import loadmat
-
     with path.open("rb") as file:
         head = file.read(1024)
     if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in head:

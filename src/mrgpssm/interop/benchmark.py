@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, need
 from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.interop.extras import need
 from mrgpssm.prediction.metrics import rmse
 
 # The unit of each table, and how many of it are one unit of the data.
@@ -67,7 +66,7 @@ def simulate(model: MRGPSSM, recording: BenchmarkRecording, samples: int, seed: 
 def _load(name: str) -> tuple[Any, Any]:
     if name not in UNITS:
         raise ConfigError(f"There is no benchmark {name!r} here; choose one of {', '.join(UNITS)}.")
-    package = need("nonlinear_benchmarks", "A benchmark by name", "interop")
+    package = need("nonlinear_benchmarks", "A benchmark by name needs nonlinear_benchmarks", "interop")
     return getattr(package, name)(atleast_2d=True, always_return_tuples_of_datasets=True)
 
 

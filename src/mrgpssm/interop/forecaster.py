@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.data import Sequence
+from mrgpssm.errors import need
 from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.interop.extras import need
 
-_sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster", "interop")
+_sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster needs sktime", "interop")
 _Base: Any = _sktime.BaseForecaster
 _QUANTUM = 64
 

@@ -3,12 +3,11 @@
 import base64
 import hashlib
 import re
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.report.chart import Line, Panel, Points, Section
 from mrgpssm.report.charts import sections
@@ -58,11 +57,7 @@ def check_installed() -> None:
 
 
 def _need(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        missing = name.split(".")[0]
-        raise ConfigError(f"The report needs {missing}, which is not installed; install mrgpssm[report].") from None
+    return need(name, f"The report needs {name.split('.')[0]}, which is not installed", "report")
 
 
 def _section(section: Section, payload: Payload) -> dict[str, Any]:

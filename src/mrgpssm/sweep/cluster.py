@@ -12,18 +12,14 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, need
 
 Task = TypeVar("Task")
 _RETRIES = 3  # how many workers a task may lose before it counts as failed
 
 
 def _need_dask() -> Any:
-    try:
-        import distributed  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ConfigError("Workers need Dask; install mrgpssm[cluster], or use --serial.") from None
-    return distributed
+    return need("distributed", "Without --serial, workers need Dask", "cluster")
 
 
 def gpu_count() -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from mrgpssm.data.writers import csv_bytes
+from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
 from mrgpssm.sweep.runs import Run, read_record
@@ -51,11 +52,10 @@ def label(row: pd.Series) -> str:
 
 def comparison(table: pd.DataFrame) -> bytes:
     """One panel per dataset and output: a dot per split and seed, a bar at the median of every setting (PNG)."""
-    from matplotlib.figure import Figure
-
     kept = table.dropna(subset=["nrmse"]).assign(label=lambda t: t.apply(label, axis=1))
     panels, names = list(kept.groupby(["dataset", "output"])), sorted(kept["label"].unique())
-    figure = Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
+    figures = need("matplotlib.figure", "The figure of a sweep needs matplotlib", "plot")
+    figure = figures.Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axis, (key, part) in zip(axes, panels, strict=True):
         for place, name in enumerate(names):

@@ -24,7 +24,7 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.errors import ConfigError, DataError, FitError
+from mrgpssm.errors import ConfigError, DataError, FitError, need
 from mrgpssm.estimator.config import RunConfig, make_config, model_keys
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import open_lock
@@ -144,10 +144,7 @@ def _work_aside(config: TuneConfig, seed: int) -> None:
 
 
 def _optuna() -> Any:
-    try:
-        return import_module("optuna")
-    except ImportError:
-        raise ConfigError("mrgpssm tune needs Optuna; install mrgpssm[tune].") from None
+    return need("optuna", "mrgpssm tune needs Optuna", "tune")
 
 
 def _study(config: TuneConfig, seed: int) -> Any:
