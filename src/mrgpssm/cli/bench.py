@@ -32,8 +32,9 @@ def bench(
     columns = ["step", "path", "ms", "times ours", "first call, s"]
     print_rows("One gradient of the bound", columns, rows)
     if not quick:
-        grown = [[name, ", ".join(f"{n}: {ms:.1f}" for n, ms in times.items())] for name, times in
-                 result["growth_ms"].items()]  # fmt: skip
+        grown = []
+        for name, times in result["growth_ms"].items():
+            grown.append([name, ", ".join(f"{n}: {ms:.1f}" for n, ms in times.items())])
         print_rows("Our step in ms while one size grows", ["size", "ms"], grown)
         for run in result["free_run"]:
             say(f"Free run of one component, {run['samples']} samples: {run['us_per_step']:.1f} us a step.")

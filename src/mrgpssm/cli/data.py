@@ -1,7 +1,7 @@
 """`mrgpssm data list | describe | fetch | example`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -37,8 +37,8 @@ def describe_dataset(name: _Name, data_root: _Root = None, as_json: _Json = Fals
     """What a dataset is, and the files that are at hand."""
     found, files = dataset(name), describe(name, data_root)
     if as_json:
-        about = {"title": found.title, "licence": found.licence, "homepage": found.homepage, "dt": found.dt,
-                 "inputs": list(found.inputs), "outputs": list(found.outputs)}  # fmt: skip
+        about: dict[str, Any] = {key: getattr(found, key) for key in ("title", "licence", "homepage", "dt")}
+        about |= {"inputs": list(found.inputs), "outputs": list(found.outputs)}
         print_json({"name": name, "files": files} | about)
         return
     for line in (found.title, *found.description.splitlines(), f"Licence: {found.licence}", f"Home: {found.homepage}"):

@@ -1,7 +1,7 @@
 """`mrgpssm suggest`: which resolutions the data asks for, and why."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,11 +37,7 @@ def suggest(
     if refined:
         ranked = refine(sequences, neighbours(found.resolutions), window=found.window, buffer=found.buffer)
     if as_json:
-        scales = {a.output: [{"seconds": s.seconds, "share": s.share} for s in a.scales] for a in found.per_output}
-        print_json({"resolutions": list(found.resolutions), "window": found.window, "buffer": found.buffer,
-                    "scales": scales, "speed": {a.output: a.speed for a in found.per_output},
-                    "notes": list(found.notes),
-                    "refined": [{"resolutions": list(r.resolutions), "bound": r.total} for r in ranked]})  # fmt: skip
+        print_json(_as_json(found, ranked))
         return
     header, *rows = found.table()
     print_rows("Time scales in the data", header, rows)
@@ -54,6 +50,18 @@ def suggest(
         rows = [(", ".join(map(str, r.resolutions)), f"{r.total:.0f}") for r in ranked]
         print_rows("Short training", ("resolutions", "lower bound"), rows)
     say(_answer(found, ranked))
+
+
+def _as_json(found, ranked) -> dict[str, Any]:
+    return {
+        "resolutions": list(found.resolutions),
+        "window": found.window,
+        "buffer": found.buffer,
+        "scales": {a.output: [{"seconds": s.seconds, "share": s.share} for s in a.scales] for a in found.per_output},
+        "speed": {a.output: a.speed for a in found.per_output},
+        "notes": list(found.notes),
+        "refined": [{"resolutions": list(r.resolutions), "bound": r.total} for r in ranked],
+    }
 
 
 def _answer(found, ranked) -> str:

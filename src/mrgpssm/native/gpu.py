@@ -59,10 +59,8 @@ def usable(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], 
     try:
         load_kernels(source, defines, sizes)
     except (OSError, RuntimeError) as error:
-        _log.warning(
-            "No GPU kernel from %s (%s), JAX computes alone: %s",
-            source, " ".join(defines), " ".join(str(error).split())[:300],
-        )  # fmt: skip
+        reason = " ".join(str(error).split())[:300]
+        _log.warning("No GPU kernel from %s (%s), JAX computes alone: %s", source, " ".join(defines), reason)
         return False
     return True
 

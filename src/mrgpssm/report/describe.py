@@ -88,8 +88,8 @@ def column_rows(evidence: RunEvidence) -> list[dict[str, str]]:
     test_outputs = np.concatenate([r.measured for r in evidence.recordings])
     trained = evidence.training
     rows = []
-    for kind, names, test in (("input", evidence.input_names, test_inputs),
-                              ("output", evidence.output_names, test_outputs)):  # fmt: skip
+    sides = (("input", evidence.input_names, test_inputs), ("output", evidence.output_names, test_outputs))
+    for kind, names, test in sides:
         for k, name in enumerate(names):
             known = None if trained is None else (trained.inputs if kind == "input" else trained.outputs)[:, k]
             rows.append(

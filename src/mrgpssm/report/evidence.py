@@ -173,8 +173,7 @@ def make_drawable(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[
     Values that are not finite are put one span of the measurement above all that was measured, out of the way.
     """
     arrays = [run.mean, run.std, *run.quantiles.values(), *run.components.values()]
-    lost = tuple(int(k) for k in np.flatnonzero([any(~np.isfinite(a[:, k]).all() for a in arrays)
-                                                 for k in range(measured.shape[1])]))  # fmt: skip
+    lost = tuple(k for k in range(measured.shape[1]) if not all(np.isfinite(a[:, k]).all() for a in arrays))
     if not lost:
         return run, ()
     known = np.where(np.isnan(measured).all(axis=0), 0.0, measured)

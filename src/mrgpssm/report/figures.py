@@ -92,7 +92,7 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
             dashes = (0, (4, 2)) if mark.dash else "-"
             axis.plot(x, y, color=LIGHT[mark.role], lw=0.8 * mark.width, ls=dashes, drawstyle=style, label=label)
         case Band():
-            x, low, high = _thinned_band(panel, mark)
+            x, low, high = _thin_band(panel, mark)
             axis.fill_between(x, low, high, color=LIGHT[mark.role], alpha=mark.alpha, lw=0, label=label)
         case Bars():
             bars, colour = (axis.barh if mark.across else axis.bar), LIGHT[mark.role]
@@ -100,8 +100,8 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
         case Points():
             size, edge = mark.size**2 / 2, LIGHT[mark.role]
             fill = "none" if mark.hollow else edge
-            axis.scatter(mark.x, mark.y, size, fill, alpha=mark.alpha, edgecolors=edge if mark.hollow else "none",
-                         label=label)  # fmt: skip
+            edges = edge if mark.hollow else "none"
+            axis.scatter(mark.x, mark.y, size, fill, alpha=mark.alpha, edgecolors=edges, label=label)
         case Heat():
             _heat(axis, mark)
         case Rule():
@@ -124,11 +124,11 @@ def _thin(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
         return mark.x, mark.y
     bucket = bucket_rows(len(mark.x), _POINTS)
     parts = pieces(panel, len(mark.x))
-    return (_join([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-            _join([thin_line(mark.y[p], bucket) for p in parts]))  # fmt: skip
+    time = _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True)
+    return time, _join([thin_line(mark.y[p], bucket) for p in parts])
 
 
-def _thinned_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _thin_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not panel.long:
         return mark.x, mark.low, mark.high
     bucket = bucket_rows(len(mark.x), _POINTS)

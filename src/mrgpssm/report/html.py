@@ -26,8 +26,8 @@ def write_html(evidence: RunEvidence, path: Path) -> None:
 def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
     """The page as text; `drawn` are its sections where they are already made. Equal evidence gives equal pages."""
     jinja2, plotly = _need("jinja2"), _need("plotly.offline")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-                                     lstrip_blocks=True)  # fmt: skip
+    strict = jinja2.StrictUndefined
+    environment = jinja2.Environment(autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     environment.filters["unbroken"] = lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
     drawn = sections(evidence) if drawn is None else drawn
     payload = collect(drawn)

@@ -121,8 +121,8 @@ def _drift_map(
         return None
     visited = np.concatenate([path, drive], axis=1)
     last = d + len(model.drive_names)
-    chosen = d + most_relevant(np.asarray(component.transition.gp.kernel.lengthscales, float)[d:last],
-                               np.asarray(dynamics.B, float)[position, : last - d])  # fmt: skip
+    lengthscales = np.asarray(component.transition.gp.kernel.lengthscales, float)[d:last]
+    chosen = d + most_relevant(lengthscales, np.asarray(dynamics.B, float)[position, : last - d])
     inducing = np.asarray(component.transition.gp.inducing, float)[position][:, [position, chosen]]
     level, force = _axis(visited[:, position]), _axis(visited[:, chosen])
     points = np.broadcast_to(np.median(visited, axis=0), (_GRID, _GRID, visited.shape[1])).copy()
@@ -133,9 +133,15 @@ def _drift_map(
     shift, stretch = np.array([0.0, scale.input_mean[k]]), np.array([sd, scale.input_sd[k]])
     thin = visited[:: -(-len(visited) // _SHOWN)][:, [position, chosen]]
     return DriftMap(
-        output, resolution, k, sd * level, shift[1] + stretch[1] * force, drift * sd / (resolution * model.dt),
-        shift + stretch * inducing, shift + stretch * thin,
-    )  # fmt: skip
+        output=output,
+        resolution=resolution,
+        input=k,
+        level=sd * level,
+        drive=shift[1] + stretch[1] * force,
+        drift=drift * sd / (resolution * model.dt),
+        inducing=shift + stretch * inducing,
+        visited=shift + stretch * thin,
+    )
 
 
 def most_relevant(lengthscales: np.ndarray, gain: np.ndarray) -> int:

@@ -61,8 +61,8 @@ class Payload:
             if id(mark.y) not in self._kept:
                 self._kept[id(mark.y)] = self._keep([thin_line(mark.y[p], bucket) for p in parts])
             return about | {"v": self._kept[id(mark.y)]}
-        low, high = ([thin_edge(edge[p], bucket, upper) for p in parts]
-                     for edge, upper in ((mark.low, False), (mark.high, True)))  # fmt: skip
+        low = [thin_edge(mark.low[p], bucket, upper=False) for p in parts]
+        high = [thin_edge(mark.high[p], bucket, upper=True) for p in parts]
         return about | {"low": self._keep(low), "high": self._keep(high)}
 
     def _time(self, time: np.ndarray, parts: list[slice], bucket: int) -> int:

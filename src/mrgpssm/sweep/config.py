@@ -102,9 +102,9 @@ def _combinations(tables: dict[str, Any], where: str) -> list[dict[str, Any]]:
             raise ConfigError(f"{where}: [grid] {name} must be a list of values; got {values!r}.")
     if not isinstance(listed, list):
         raise ConfigError(f"{where}: write [[run]], with two brackets, for a list of runs.")
-    crossed = [] if grid is None and listed else [
-        dict(zip(grid or {}, values, strict=True)) for values in itertools.product(*(grid or {}).values())
-    ]  # fmt: skip
+    crossed = [dict(zip(grid or {}, values, strict=True)) for values in itertools.product(*(grid or {}).values())]
+    if grid is None and listed:  # the listed runs are all there is
+        crossed = []
     return [shared | one for one in (*crossed, *listed)]
 
 

@@ -24,11 +24,21 @@ def restart_spread(evidence: RunEvidence) -> Section:
     mixed = evidence.learned.mixed
     best = np.sort(below, axis=1)[:, :mixed]  # those that were given up come last
     kept = np.repeat(np.arange(len(names), dtype=float), mixed)
-    marks = (Points("a start", values, rows.astype(float), "model", 10.0, 0.6),
-             Points("kept", best.ravel(), kept, "residual", 10.0))  # fmt: skip
+    marks = (
+        Points("a start", values, rows.astype(float), "model", 10.0, 0.6),
+        Points("kept", best.ravel(), kept, "residual", 10.0),
+    )
     ticks = Ticks(tuple(float(i) for i in range(len(names))), names)
-    panel = Panel("All restarts", "bound below the best / nats", "output", marks, note=note, y_ticks=ticks,
-                  y_range=(len(names) - 0.5, -0.5), alt=f"Spread of the lower bounds of restarts: {note}.")  # fmt: skip
+    panel = Panel(
+        title="All restarts",
+        x_label="bound below the best / nats",
+        y_label="output",
+        marks=marks,
+        note=note,
+        y_ticks=ticks,
+        y_range=(len(names) - 0.5, -0.5),
+        alt=f"Spread of the lower bounds of restarts: {note}.",
+    )
     kept_are = "restart with the best bound on the training data was kept"
     if mixed > 1:
         kept_are = f"{mixed} restarts with the best bounds on the training data were kept, as a mixture"
@@ -64,11 +74,20 @@ def _ranking(evidence: RunEvidence, rivals: list[OtherModel], name: str) -> Pane
     errors = np.array([r.rmse[name] for r in ranked])
     labels = tuple(f"{r.name} ({', '.join(map(str, r.resolutions))})" for r in ranked)
     best = "this run is the best" if own[0] else f"{ranked[0].name} is better"
-    marks = (Bars("other runs", place[~own], errors[~own], "faint", 0.7, across=True),
-             Bars("this run", place[own], errors[own], "model", 0.7, across=True))  # fmt: skip
-    return Panel(name, f"RMSE of {evidence.label(name)}", "resolutions", marks, note=best,
-                 y_ticks=Ticks(tuple(map(float, place)), labels), y_range=(len(ranked) - 0.5, -0.5),
-                 alt=f"RMSE of {name} by resolutions: {best}.")  # fmt: skip
+    marks = (
+        Bars("other runs", place[~own], errors[~own], "faint", 0.7, across=True),
+        Bars("this run", place[own], errors[own], "model", 0.7, across=True),
+    )
+    return Panel(
+        title=name,
+        x_label=f"RMSE of {evidence.label(name)}",
+        y_label="resolutions",
+        marks=marks,
+        note=best,
+        y_ticks=Ticks(tuple(map(float, place)), labels),
+        y_range=(len(ranked) - 0.5, -0.5),
+        alt=f"RMSE of {name} by resolutions: {best}.",
+    )
 
 
 def _grid(rivals: list[OtherModel], name: str) -> Panel:
@@ -82,6 +101,15 @@ def _grid(rivals: list[OtherModel], name: str) -> Panel:
     places = np.arange(len(known), dtype=float)
     best = min(rivals, key=lambda r: r.rmse[name])
     note = f"best: {', '.join(map(str, best.resolutions))} with RMSE {best.rmse[name]:.3g}"
-    return Panel(name, "slow resolution", "fast resolution", (Heat("RMSE", places, places, table),), note=note,
-                 x_ticks=ticks, y_ticks=ticks, alt=f"RMSE of {name} over pairs of resolutions; {note}.",
-                 x_range=(-0.5, len(known) - 0.5), y_range=(-0.5, len(known) - 0.5))  # fmt: skip
+    return Panel(
+        title=name,
+        x_label="slow resolution",
+        y_label="fast resolution",
+        marks=(Heat("RMSE", places, places, table),),
+        note=note,
+        x_ticks=ticks,
+        y_ticks=ticks,
+        alt=f"RMSE of {name} over pairs of resolutions; {note}.",
+        x_range=(-0.5, len(known) - 0.5),
+        y_range=(-0.5, len(known) - 0.5),
+    )

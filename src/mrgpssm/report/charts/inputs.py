@@ -40,8 +40,15 @@ def _shares(
         Bars("training", centre, 100 * shares(trained, edges), "faint", width),
         Line("test", centre, 100 * shares(asked, edges), "model", 1.6, steps=True),
     )
-    return Panel(name, evidence.label(name), "share of rows / %", marks, note=note, x_range=_span(edges),
-                 alt=f"Histogram of the input {name} in training and test; {note}.")  # fmt: skip
+    return Panel(
+        title=name,
+        x_label=evidence.label(name),
+        y_label="share of rows / %",
+        marks=marks,
+        note=note,
+        x_range=_span(edges),
+        alt=f"Histogram of the input {name} in training and test; {note}.",
+    )
 
 
 def _deviation(evidence: RunEvidence, name: str, asked: np.ndarray, edges: np.ndarray) -> Panel:
@@ -56,9 +63,16 @@ def _deviation(evidence: RunEvidence, name: str, asked: np.ndarray, edges: np.nd
         at = int(np.nanargmax(along))
         highest = max(highest, (float(along[at]), output, float(centre[at])))
     note = f"largest: {highest[0]:.1f} times the average of {highest[1]} at {highest[2]:.3g}"
-    return Panel(name, evidence.label(name), "predicted deviation / its average", tuple(marks), note=note,
-                 x_range=_span(edges), y_range=(0.0, 1.15 * max(highest[0], 1.0)),
-                 alt=f"Predicted deviation along the input {name}; {note}.")  # fmt: skip
+    return Panel(
+        title=name,
+        x_label=evidence.label(name),
+        y_label="predicted deviation / its average",
+        marks=tuple(marks),
+        note=note,
+        x_range=_span(edges),
+        y_range=(0.0, 1.15 * max(highest[0], 1.0)),
+        alt=f"Predicted deviation along the input {name}; {note}.",
+    )
 
 
 def _share(share: float) -> str:

@@ -68,9 +68,16 @@ def autocorrelations(evidence: RunEvidence) -> Section:
         )
         marks = (Line("autocorrelation", time, r, "residual"), Rule("99 % limit", limit), Rule("99 % limit", -limit))
         panels.append(
-            Panel(name, "lag / s", "autocorrelation of the error", marks, note=note, y_range=_symmetric(r, -0.25),
-                  alt=f"Autocorrelation of the error of {name}: {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="lag / s",
+                y_label="autocorrelation of the error",
+                marks=marks,
+                note=note,
+                y_range=_symmetric(r, -0.25),
+                alt=f"Autocorrelation of the error of {name}: {note}.",
+            )
+        )
     lead = (
         "Errors of a free run last as long as the dynamics they come from. Dashed: limits that white noise keeps in "
         "99 % of cases. A slow decay points to a slow part that is missing or wrong."
@@ -96,10 +103,16 @@ def cross_correlations(evidence: RunEvidence) -> Section:
         note = f"strongest: {strongest.input}, {value:.2f} after {lag * evidence.dt:.3g} s"
         widest = max(float(np.max(np.abs([f.values for f in found]))), limit)
         panels.append(
-            Panel(name, "lag behind the input / s", "correlation with the input", tuple(marks), note=note,
-                  y_range=(-1.15 * widest, 1.15 * widest),
-                  alt=f"Cross-correlation of the error of {name} with each input; {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="lag behind the input / s",
+                y_label="correlation with the input",
+                marks=tuple(marks),
+                note=note,
+                y_range=(-1.15 * widest, 1.15 * widest),
+                alt=f"Cross-correlation of the error of {name} with each input; {note}.",
+            )
+        )
     many = len(evidence.input_names)
     some = f" Of {many} inputs the {len(PARTS)} strongest of each output are drawn." if many > len(PARTS) else ""
     lead = (

@@ -104,12 +104,23 @@ def components(evidence: RunEvidence) -> Section:
         for index in (*slow_first, *range(len(slow_first), len(parts))):
             values = np.concatenate([r.run.components[parts[index]][:, k] for r in evidence.recordings])
             note = f"{component_label(evidence, index)}, standard deviation {np.std(values):.3g}"
-            marks = (Line("measured", time, measured, "faint", 1.2),
-                     Line("component", time, values, part_role(index), 1.5))  # fmt: skip
+            marks = (
+                Line("measured", time, measured, "faint", 1.2),
+                Line("component", time, values, part_role(index), 1.5),
+            )
             panels.append(
-                Panel(name, "time / s", f"part of {evidence.label(name)}", marks, wide=True, long=True, note=note,
-                      alt=f"Contribution of one component to {name} over time: {note}.", breaks=breaks)
-            )  # fmt: skip
+                Panel(
+                    title=name,
+                    x_label="time / s",
+                    y_label=f"part of {evidence.label(name)}",
+                    marks=marks,
+                    wide=True,
+                    long=True,
+                    note=note,
+                    alt=f"Contribution of one component to {name} over time: {note}.",
+                    breaks=breaks,
+                )
+            )
     lead = (
         "Mean contribution of each component, slow ones first, a static part and trees last; together with the mean of "
         "the training data they add up to the simulation."

@@ -43,9 +43,16 @@ def _panels(evidence: RunEvidence, trace: Trace, member: int, name: str) -> list
             marks.append(Line(component_label(evidence, i), x[rows], values[rows], part_role(i), 1.6))
         note = f"{what}; last cycle: {_change(evidence, trace, values)}" if what == "bound" else what
         panels.append(
-            Panel(name, "cycle", f"{what} / nats", tuple(marks), note=note, y_range=_late_range(trace, values),
-                  alt=f"{what} of {name} over training cycles; {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="cycle",
+                y_label=f"{what} / nats",
+                marks=tuple(marks),
+                note=note,
+                y_range=_late_range(trace, values),
+                alt=f"{what} of {name} over training cycles; {note}.",
+            )
+        )
     return panels
 
 
