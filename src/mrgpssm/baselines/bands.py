@@ -21,7 +21,7 @@ _MIDDLE = LEVELS.index(0.5)
 
 
 def normal_tail() -> float:
-    """Mean excess of N(0, 1) over its outermost level: the tail of a band that nothing is known about."""
+    """Mean excess of N(0, 1) over its outermost level: the default tail of a band."""
     z = _Z[-1]
     return float(np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / (1 - LEVELS[-1]) - z)
 
@@ -86,10 +86,10 @@ class QuantileBands:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How raw quantiles become honest ones, per output.
+    """A correction that makes raw quantiles cover their nominal share, per output.
 
-    The median moves by `shift` (D,) quartile widths, the distance of every other quantile to it is multiplied by
-    `scales` (L, D), and the tails have mean excess `tails` (2, D) in units of |outermost quantile - median| / |z|.
+    The median moves by `shift` (D,) quartile widths. The distance of every other quantile to it is multiplied by
+    `scales` (L, D). The tails have mean excess `tails` (2, D), in units of |outermost quantile - median| / |z|.
     """
 
     shift: np.ndarray
@@ -97,7 +97,7 @@ class Calibration:
     tails: np.ndarray
 
     def apply(self, raw: np.ndarray) -> QuantileBands:
-        """Bands from raw quantiles (L, T, D); crossing quantiles are sorted, coincident ones moved apart."""
+        """Bands from raw quantiles (L, T, D). Crossing quantiles are sorted, equal ones are moved apart."""
         raw = _sort_levels(raw)
         center = raw[_MIDDLE] + self.shift * _width(raw)
         values = _sort_levels(center + self.scales[:, None] * (raw - raw[_MIDDLE]))
@@ -137,7 +137,7 @@ def _tail_scales(bands: QuantileBands, measured: np.ndarray) -> np.ndarray:
 
 
 def normal_quantiles(mean: np.ndarray) -> np.ndarray:
-    """(L, T, D) quantiles of N(mean, 1): the raw material of a method that predicts a mean only."""
+    """(L, T, D) quantiles of N(mean, 1), for methods that predict a mean only."""
     return mean[None] + _Z[:, None, None]
 
 
@@ -146,6 +146,6 @@ def _width(ordered: np.ndarray) -> np.ndarray:
 
 
 def _sort_levels(values: np.ndarray) -> np.ndarray:
-    """Sorted along the levels, at least the floor apart; the median stays where it is."""
+    """Sort the quantiles by level and keep them at least `_FLOOR` apart; the median does not move."""
     spread = np.sort(values, axis=0)
     return spread + _FLOOR * _Z[:, None, None]

@@ -1,4 +1,4 @@
-"""Leaving out training data: whole sequences where there are three or more, contiguous blocks of them otherwise."""
+"""Leave out training data: whole sequences if there are three or more, contiguous blocks otherwise."""
 
 import itertools
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _SMALLEST = 1e-12
 
 @dataclass(frozen=True)
 class RowRange:
-    """Rows start ... stop - 1 of training sequence `index`; when it is judged its first `warmup` rows set the state."""
+    """Rows start ... stop - 1 of training sequence `index`. In a test, the first `warmup` rows set the state."""
 
     index: int
     start: int
@@ -25,33 +25,33 @@ class RowRange:
 
     @property
     def rows(self) -> slice:
-        """The rows, for indexing."""
+        """The rows as a slice."""
         return slice(self.start, self.stop)
 
     @property
     def warm(self) -> slice:
-        """The rows that set the state."""
+        """The warm-up rows as a slice."""
         return slice(self.start, self.start + self.warmup)
 
     @property
     def test_rows(self) -> slice:
-        """The rows that are run freely."""
+        """The rows of the free run as a slice."""
         return slice(self.start + self.warmup, self.stop)
 
 
 @dataclass(frozen=True)
 class RowFold:
-    """Pieces to learn from and pieces to be judged on."""
+    """Row ranges to train on and row ranges to test on."""
 
     train: tuple[RowRange, ...]
     test: tuple[RowRange, ...]
 
 
 def cut(lengths: list[int]) -> list[RowRange]:
-    """Every sequence as one piece, or in equal blocks where there are fewer than three sequences.
+    """Every sequence as one row range, or in equal blocks if there are fewer than three sequences.
 
-    A sequence left out as a whole is run from its first row. A block starts anywhere: an eighth of it, at most 50 rows,
-    is its warm-up, and nothing before it is known.
+    A sequence that is left out as a whole is simulated from its first row. A block can start anywhere: its first
+    eighth, at most 50 rows, is its warm-up.
     """
     blocks = 1 if len(lengths) >= 3 else -(-_BLOCKS // len(lengths))
     pieces = []
@@ -63,12 +63,12 @@ def cut(lengths: list[int]) -> list[RowRange]:
 
 
 def whole(lengths: list[int]) -> tuple[RowRange, ...]:
-    """Every sequence as one piece."""
+    """Every sequence as one row range."""
     return tuple(RowRange(i, 0, length) for i, length in enumerate(lengths))
 
 
 def folds(lengths: list[int], count: int) -> list[RowFold]:
-    """At most `count` folds, or one per block of cut sequences; every piece is judged in exactly one of them."""
+    """At most `count` folds, or one per block of cut sequences. Every row range is tested in exactly one fold."""
     pieces = cut(lengths)
     count = min(count, len(pieces)) if len(lengths) >= 3 else len(pieces)
     return [
@@ -81,11 +81,11 @@ def folds(lengths: list[int], count: int) -> list[RowFold]:
 
 
 def judge(held: np.ndarray, measured: np.ndarray, split: list[RowFold]) -> np.ndarray:
-    """(D_y,) what candidates are compared by: the mean over rows of log(mean squared error of the row's piece).
+    """(D_y,) the score that candidates are compared by: the mean over rows of log(mean squared error of the range).
 
-    That is a Gaussian likelihood in which every piece has a variance of its own: the one stretch that no candidate
-    predicts does not decide alone. Errors below 1e-6 deviations, and differences below 1e-6, count as none. `held` and
-    `measured` (N, D_y) are the judged rows, piece after piece; the result is infinite where a run is.
+    That is a Gaussian likelihood in which every row range has its own variance, so that one range that no candidate
+    predicts well does not decide alone. Errors below 1e-6 standard deviations, and differences below 1e-6, count as
+    zero. `held` and `measured` (N, D_y) are the tested rows, range after range. The result is infinite where a run is.
     """
     lengths = [p.stop - p.start - p.warmup for fold in split for p in fold.test]
     total, count, edge = np.zeros(measured.shape[1]), np.zeros(measured.shape[1]), 0
@@ -98,7 +98,7 @@ def judge(held: np.ndarray, measured: np.ndarray, split: list[RowFold]) -> np.nd
 
 
 def leave_one_out(lengths: list[int], count: int) -> list[RowFold]:
-    """`count` folds that leave out one piece each, evenly chosen; pieces come again where there are fewer."""
+    """`count` folds that leave out one row range each, evenly spread; ranges repeat if there are too few."""
     pieces = cut(lengths)
     # the first block of a cut sequence has nothing before it to warm up on: it is left out last
     order = sorted(range(len(pieces)), key=lambda i: len(lengths) < 3 and pieces[i].start == 0)
@@ -107,7 +107,7 @@ def leave_one_out(lengths: list[int], count: int) -> list[RowFold]:
 
 
 def merge(pieces: Iterable[RowRange]) -> list[RowRange]:
-    """Neighbouring pieces of a sequence as one."""
+    """Join neighbouring row ranges of a sequence."""
     merged: list[RowRange] = []
     for p in sorted(pieces, key=lambda p: (p.index, p.start)):
         if merged and (merged[-1].index, merged[-1].stop) == (p.index, p.start):

@@ -1,4 +1,4 @@
-"""Linear difference equations whose free run, not whose next row, is fitted: output-error models."""
+"""Output-error models: linear difference equations fitted by their free run, not by one-step predictions."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,7 +22,7 @@ _NEW_POLE = 0.5
 
 @dataclass(frozen=True)
 class OutputErrorSettings:
-    """Number of poles; inputs reach back as many rows."""
+    """Number of poles; the inputs have as many lags."""
 
     order: int
 
@@ -99,7 +99,7 @@ class OutputError(AbstractBaseline):
     def _fit(
         self, recordings: list[Recording], pieces: tuple[RowRange, ...], memo: dict
     ) -> dict[OutputErrorSettings, StateSpace]:
-        """For every order the model of the lowest minimum that its starts lead to."""
+        """For every order, the model with the lowest minimum over all starts."""
         cut = cut_out(recordings, pieces)
         step = max(1, sum(map(len, cut)) // self.rows)
         stretches = [Stretch(r.inputs, r.outputs[:, 0], step) for r in cut]
@@ -130,7 +130,7 @@ class OutputError(AbstractBaseline):
 
 
 def _solve_all(stretches: list[Stretch], starts: list[np.ndarray], evaluations: int) -> list[Solution]:
-    """What every start leads to in so many evaluations, the lowest error first."""
+    """The result of every start after so many evaluations, lowest error first."""
     found = [minimise(stretches, start, evaluations) for start in starts]
     return sorted((s for s in found if s is not None), key=lambda s: s.error)
 
@@ -141,7 +141,7 @@ def _choose(
     measured: np.ndarray,
     split: list[RowFold],
 ) -> tuple[OutputErrorSettings, np.ndarray]:
-    """The settings with the lowest error on what was left out, and their runs over that."""
+    """The settings with the lowest error on left-out data, and their free runs over it."""
     joined = {settings: np.concatenate(r) for settings, r in runs.items() if settings in models}
     errors = {s: judge(r, measured, split).item() for s, r in joined.items() if len(r) == len(measured)}
     if not errors:

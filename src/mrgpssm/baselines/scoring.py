@@ -1,4 +1,4 @@
-"""Free runs of baselines against what was measured: the columns of `MRGPSSM.score`, in the same units."""
+"""Scores of baselines: the columns of `MRGPSSM.score`, in the same units."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _GRID = 200  # levels of the pinball integral
 
 @dataclass(frozen=True)
 class Predictive:
-    """Mean (T, D_y) and bands of a free run, in units of the training data's deviation."""
+    """Mean (T, D_y) and bands of a free run, in training standard deviations."""
 
     mean: np.ndarray
     bands: QuantileBands
@@ -55,7 +55,7 @@ def score_runs(
 
 
 def _terms(run: Predictive, measured: np.ndarray) -> dict[str, np.ndarray]:
-    """What the metrics of one run need per row, in scaled units."""
+    """The values per row that the metrics of one run need, in scaled units."""
     bands = run.bands
     terms = {f"q{level:g}": values for level, values in zip(LEVELS, bands.values, strict=True)}
     terms |= {"mean": run.mean, "std": bands.std(), "nll": -bands.log_density(measured)}

@@ -1,4 +1,4 @@
-"""Polynomial regression on the current inputs: what there is to gain without any memory."""
+"""Polynomial regression on the current inputs: a model without memory."""
 
 from dataclasses import asdict, dataclass
 from itertools import combinations_with_replacement
@@ -24,10 +24,10 @@ class StaticSettings:
 
 
 class StaticRegression(AbstractBaseline):
-    """y_t = w^T φ(u_t) + c with all monomials φ up to a degree; degree and ridge chosen by leaving out sequences.
+    """y_t = w^T φ(u_t) + c, where φ are all monomials up to a degree.
 
-    Inputs are held within the middle 99 % of those it was trained on, outside of which a polynomial would run
-    away. Bands are the quantiles of the residuals of left-out sequences.
+    Degree and ridge are chosen by leaving out sequences. Inputs are clipped to the middle 99 % of the training inputs,
+    because polynomials diverge outside of them. Bands are the quantiles of the residuals on left-out sequences.
     """
 
     title = "static regression"
@@ -89,7 +89,7 @@ def monomials(inputs: np.ndarray, degree: int) -> np.ndarray:
 
 
 def _sums(features: list[np.ndarray], targets: list[np.ndarray], split: list[RowFold]) -> dict[RowRange, Normal]:
-    """The normal equations' sums of every piece."""
+    """Sums of the normal equations for every row range."""
     pieces = [p for fold in split for p in fold.test]
     return {p: Normal.of(features[p.index][p.rows], targets[p.index][p.rows]) for p in pieces}
 
@@ -97,7 +97,7 @@ def _sums(features: list[np.ndarray], targets: list[np.ndarray], split: list[Row
 def _held_out(
     features: list[np.ndarray], sums: dict[RowRange, Normal], split: list[RowFold], ridge: float
 ) -> np.ndarray:
-    """Predictions for every row by the fold that leaves it out, fold after fold."""
+    """Predictions for every row by the model that did not see it, fold after fold."""
     found = []
     for fold in split:
         model = total([sums[p] for p in fold.train]).solve(ridge)

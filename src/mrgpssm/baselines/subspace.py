@@ -19,7 +19,7 @@ from mrgpssm.errors import FitError
 
 @dataclass(frozen=True)
 class SubspaceSettings:
-    """Number of states, rows of past and future in the Hankel matrices, and rows averaged to one of them."""
+    """Number of states, rows of past and future in the Hankel matrices, and how many data rows each averages."""
 
     order: int
     horizon: int
@@ -28,7 +28,7 @@ class SubspaceSettings:
 
 @dataclass(frozen=True)
 class _SubspaceTrial:
-    """Held-out free runs (N, D_y) of one candidate."""
+    """Free runs (N, D_y) of one candidate over left-out data."""
 
     settings: SubspaceSettings
     held: np.ndarray
@@ -93,7 +93,7 @@ class Subspace(AbstractBaseline):
         return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
 
     def _try(self, recordings: list[Recording], split: list[RowFold], view: View, memo: dict) -> list[_SubspaceTrial]:
-        """Free runs of every order over all left-out pieces."""
+        """Free runs of every order over all left-out ranges."""
         seen = [observe(recordings, fold.train, view, memo) for fold in split]
         found = []
         for order in self.orders:
@@ -116,7 +116,7 @@ class Subspace(AbstractBaseline):
         errors: np.ndarray,
         memo: dict,
     ) -> tuple[StateSpace, _SubspaceTrial]:
-        """The candidate of the lowest error that all data support too, and its model of all data."""
+        """The candidate with the lowest error that all data support as well, and its model of all data."""
         for i in np.argsort(errors, kind="stable"):
             s = tried[i].settings
             view = View(s.horizon, s.stride)
@@ -127,7 +127,7 @@ class Subspace(AbstractBaseline):
 
 
 def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides: tuple[int, ...]) -> list[View]:
-    """Views whose windows are twice as many as their columns; at least the shortest one."""
+    """Views with at least twice as many windows as columns; at least the shortest one."""
     inputs, outputs = recordings[0].inputs.shape[1], recordings[0].outputs.shape[1]
     found = []
     for view in (View(h, s) for s in strides for h in horizons):
@@ -139,12 +139,12 @@ def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides
 
 
 def cut_out(recordings: list[Recording], pieces: tuple[RowRange, ...]) -> list[Recording]:
-    """The pieces as recordings of their own, neighbours joined."""
+    """The row ranges as recordings; neighbouring ones are joined."""
     return [recordings[p.index].rows(p.rows) for p in merge(pieces)]
 
 
 def observe(recordings: list[Recording], pieces: tuple[RowRange, ...], view: View, memo: dict) -> Observability:
-    """The observability that the pieces show; `memo` keeps what each of them says."""
+    """The observability of the row ranges; `memo` keeps the factor of each range."""
     triangles = []
     for p in merge(pieces):
         if (p, view) not in memo:
@@ -154,7 +154,7 @@ def observe(recordings: list[Recording], pieces: tuple[RowRange, ...], view: Vie
 
 
 def run_left_out(model: StateSpace, recording: Recording, piece: RowRange) -> np.ndarray:
-    """The free run over the rows of a left-out piece that count."""
+    """The free run over the test rows of a left-out range."""
     return model.run(recording.inputs[piece.test_rows], recording.rows(piece.warm))
 
 

@@ -1,4 +1,4 @@
-"""Gradient-boosted trees on multi-scale lag features of the inputs: the strongest simple opponent on long data."""
+"""Gradient-boosted trees on lag features of the inputs at many time scales: a strong baseline on long data."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -22,9 +22,9 @@ _FEW_ROWS = 5000
 
 @dataclass(frozen=True)
 class TreeSettings:
-    """One candidate: how many spans of lags it sees, the trees' size, and whether they correct a ridge regression.
+    """One candidate: number of lag spans, size of the trees, and whether the trees correct a ridge regression.
 
-    `bands` says what the bands come from: a booster per level, or the quantiles of the mean's left-out residuals.
+    `bands` says how bands are made: a booster per level, or quantiles of the left-out residuals of the mean.
     """
 
     spans: int
@@ -37,7 +37,7 @@ class TreeSettings:
 
 @dataclass(frozen=True)
 class Booster:
-    """The mean of one output: trees, on top of a linear regression where there is one."""
+    """Trees for the mean or one quantile of one output, optionally on top of a linear regression."""
 
     trees: Any
     linear: Linear | None
@@ -48,7 +48,7 @@ class Booster:
 
 @dataclass(frozen=True)
 class OutputTrees:
-    """All that predicts one output: settings, mean, one booster per level, and the levels' calibration."""
+    """The predictor of one output: settings, mean, one booster per level, and the calibration of the levels."""
 
     settings: TreeSettings
     mean: Booster
@@ -132,7 +132,7 @@ class BoostedTrees(AbstractBaseline):
     def _left_out(
         self, table: "FeatureTable", split: list[RowFold], settings: TreeSettings, thin: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Raw quantiles (L, N, 1) of left-out rows, by boosters and around the mean, and what was measured (N, 1)."""
+        """Raw quantiles (L, N, 1) of left-out rows, from boosters and from the mean, and the measured values (N, 1)."""
         boosted, mean, measured = [], [], []
         for fold in split:
             held, target = table.rows(fold.test, settings.spans, thin)
@@ -146,7 +146,7 @@ class BoostedTrees(AbstractBaseline):
     def _try(
         self, table: "FeatureTable", split: list[RowFold], candidate: TreeSettings, thin: int
     ) -> tuple[float, TreeSettings]:
-        """The candidate's held-out error at its best number of iterations, every tenth being looked at."""
+        """The error of a candidate on left-out rows, at its best number of iterations (every tenth is tried)."""
         total, count = np.zeros(self.iterations), 0
         for fold in split:
             x, y = table.rows(fold.train, candidate.spans, thin)
@@ -177,7 +177,7 @@ class FeatureTable:
     inputs: int
 
     def rows(self, pieces: Iterable[RowRange], spans: int, thin: int) -> tuple[np.ndarray, np.ndarray]:
-        """Every `thin`-th measured row of the pieces, with the first spans of lags."""
+        """Every `thin`-th measured row of the row ranges, with the first `spans` spans of lags."""
         columns = spans * self.inputs
         x = np.concatenate([self.features[p.index][p.rows, :columns][::thin] for p in pieces])
         y = np.concatenate([self.targets[p.index][p.rows][::thin] for p in pieces])
@@ -212,7 +212,7 @@ def need_sklearn() -> Any:
 
 
 def _threads(rows: int) -> threadpool_limits:
-    """One thread for small tables, where threads wait for each other longer than they work."""
+    """Use one thread for small tables, where several threads cost more than they gain."""
     return threadpool_limits(1 if rows < _FEW_ROWS else None, user_api="openmp")
 
 
@@ -239,5 +239,5 @@ def _levels(boosters: list[Booster], features: np.ndarray) -> np.ndarray:
 
 
 def _join(parts: list[Calibration]) -> Calibration:
-    """Calibrations of single outputs side by side."""
+    """Calibrations of single outputs, concatenated."""
     return Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in ("shift", "scales", "tails")))

@@ -1,4 +1,4 @@
-"""The named datasets: what they are, where they come from, where their files lie, and how to load them."""
+"""The named datasets: facts, sources, file locations and loading."""
 
 import difflib
 import hashlib
@@ -23,9 +23,9 @@ ROOT_VARIABLE = "MRGPSSM_DATA"
 class Dataset:
     """Facts about one dataset.
 
-    `source` is the address its files are downloaded from, or None where no address is known; `homepage` tells a person
-    where to look. `files` maps each file to its SHA-256, or to None where it is not known. `folder` is the place under
-    the data root that downloads go to. `variables` names the inputs, then the outputs, inside a `.mat` file.
+    `source` is the download address of its files, or None if no address is known. `homepage` is a page for people.
+    `files` maps each file to its SHA-256, or to None if it is unknown. `folder` is where downloads go, below the data
+    root. `variables` names the inputs, then the outputs, inside a `.mat` file.
     """
 
     name: str
@@ -196,7 +196,7 @@ DATASETS: dict[str, Dataset] = {entry.name: entry for entry in _ALL}
 
 
 def dataset(name: str) -> Dataset:
-    """The entry of that name."""
+    """The dataset of that name."""
     if name in DATASETS:
         return DATASETS[name]
     near = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
@@ -213,7 +213,7 @@ def data_root(root: str | Path | None = None) -> Path:
 
 
 def find_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path | None:
-    """Where a file of the set lies, or None: in its folder, in one of the set's name, or in the root itself."""
+    """The path of a file, or None. It may be in the dataset's folder, in a folder of its name, or in the root."""
     if file not in entry.files:
         raise DataError(f"{entry.name} has no file {file!r}; it has {_some(entry.files)}.")
     top = data_root(root)
@@ -224,7 +224,7 @@ def find_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path
 
 
 def require_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path:
-    """Where a file of the set lies; a DataError that says how to get it where it is absent."""
+    """The path of a file; if it is missing, a DataError says how to get it."""
     path = find_file(entry, file, root)
     if path is None:
         raise DataError(f"{entry.name}: {file} is not under {data_root(root)}; {how_to_get(entry)}.")
@@ -232,7 +232,7 @@ def require_file(entry: Dataset, file: str, root: str | Path | None = None) -> P
 
 
 def how_to_get(entry: Dataset) -> str:
-    """The end of a message about an absent file."""
+    """The end of a message about a missing file."""
     point = f"point --data-root or {ROOT_VARIABLE} at the folder that holds it"
     if entry.source is None:
         return f"get it from {entry.homepage} by hand and {point}"
@@ -245,7 +245,7 @@ def load_file(entry: Dataset, path: Path) -> np.ndarray:
 
 
 def load_dataset(name: str, root: str | Path | None = None) -> dict[str, list[Sequence]]:
-    """A classic set as {"train": [first half], "test": [second half]}; the engine sets have `load_engine`."""
+    """A classic set as {"train": [first half], "test": [second half]}. Use `load_engine` for the engine sets."""
     entry = dataset(name)
     if len(entry.files) != 1:
         raise DataError(f"{name} has many recordings and no halves; use load_engine with the measurements you want.")
@@ -255,7 +255,7 @@ def load_dataset(name: str, root: str | Path | None = None) -> dict[str, list[Se
 
 
 def describe(name: str, root: str | Path | None = None) -> list[dict[str, object]]:
-    """One row per file that is present: its size, range, missing values, and whether its checksum is the known one."""
+    """One row per local file: its size, range, missing values, and whether its checksum is correct."""
     entry = dataset(name)
     paths = {file: find_file(entry, file, root) for file in entry.files}
     return [_facts(entry, file, path) for file, path in paths.items() if path is not None]

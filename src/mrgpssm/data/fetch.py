@@ -1,4 +1,4 @@
-"""Download the files of a dataset: checked, resumed, and never half there."""
+"""Download the files of a dataset. Downloads are checked and can be resumed; no file is left incomplete."""
 
 import os
 import re
@@ -25,11 +25,11 @@ def fetch(
     only: Iterable[str] | None = None,
     report: Callable[[str], object] = print,
 ) -> list[Path]:
-    """Download what is missing of a set and return where its files lie.
+    """Download the missing files of a dataset and return the paths of all its files.
 
-    Files that are there with the right checksum are kept; one that is there with another is an error and stays as it
-    is. A download goes to `<file>.part`, is checked, and then takes its name in one step. `base_url` replaces the
-    address of the set, `only` restricts the files, and `report` gets one line per file.
+    A file with the right checksum is kept. A file with a wrong checksum is an error and is not changed. A download goes
+    to `<file>.part`, is checked, and is then renamed. `base_url` replaces the address of the dataset, `only` restricts
+    the files, and `report` gets one line per file.
     """
     entry = dataset(name)
     files = _choose_files(entry, only)
@@ -116,9 +116,9 @@ def _download(file: str, known: str | None, address: str, folder: Path, report: 
 
 
 class Resuming:
-    """A downloader for pooch: goes on where `<file>.part` ends, checks the sum, and hands over a file that is on disk.
+    """A downloader for pooch that continues `<file>.part`, checks the checksum, and flushes the file to disk.
 
-    A partial file goes on only where a checksum can tell that both pieces belong together; else it starts again.
+    A partial file is continued only if the checksum is known; otherwise the download starts again.
     """
 
     def __init__(self, part: Path, known: str | None):
@@ -171,7 +171,7 @@ class Resuming:
 
 
 def _copy(response: HTTPResponse, target: BufferedIOBase) -> tuple[int, bool]:
-    """Bytes copied, and whether the connection held to the end."""
+    """The number of bytes copied, and whether the connection lasted to the end."""
     got = 0
     while True:
         try:
@@ -184,5 +184,5 @@ def _copy(response: HTTPResponse, target: BufferedIOBase) -> tuple[int, bool]:
 
 
 def _goes_on(response: HTTPResponse, start: int) -> bool:
-    """Whether the answer continues at byte `start`; a server that knows no ranges sends the whole file instead."""
+    """Whether the answer continues at byte `start`. A server without range requests sends the whole file."""
     return response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")

@@ -151,7 +151,7 @@ def _check_values(s: Sequence) -> None:
 
 
 def _common(inputs: pd.Index | None, outputs: pd.Index | None, name: str) -> pd.Index | None:
-    """The times of both, which must be the same where both have some."""
+    """The times of inputs and outputs; if both have times, they must be the same."""
     if inputs is None or outputs is None:
         return outputs if inputs is None else inputs
     if not inputs.equals(outputs):

@@ -33,12 +33,13 @@ class OutputNetworks:
 
 
 class GRU(AbstractBaseline):
-    """An ensemble of gated recurrent networks, one ensemble per output, trained to simulate.
+    """An ensemble of gated recurrent networks per output, trained to simulate.
 
-    Each restart leaves out another part of the training data and keeps the weights that simulate it best; the settings
-    (width, learning rate, with or without exponential averages of the inputs) with the lowest left-out loss over all
-    restarts win. Training windows start with a burn-in that scores nothing and in which half of the windows see the
-    measured outputs, so that a warm-up can set the state. Mean and quantiles are averages over the restarts.
+    Each restart leaves out another part of the training data and keeps the weights that simulate that part best. The
+    settings (width, learning rate, with or without exponential averages of the inputs) with the lowest left-out loss
+    over all restarts are chosen. Training windows start with a burn-in that does not enter the loss. In half of the
+    windows the network sees the measured outputs of the burn-in, so that a warm-up can set its state. Mean and
+    quantiles are averages over the restarts.
     """
 
     title = "GRU"
@@ -120,7 +121,7 @@ _PARTS = ("shift", "scales", "tails")
 
 
 def fit_together(models: list[GRU], training: list[list[Sequence]], progress: bool = True) -> list[GRU]:
-    """Fit model i to training[i], all as one program; the models must have the same options but for the seed."""
+    """Fit model i to training[i], all in one program. The models may differ in their seed only."""
     recordings = [model.prepare(sequences) for model, sequences in zip(models, training, strict=True)]
     report = reporter("GRU fleet", progress)
     learn_together(models, recordings, report)
@@ -129,7 +130,7 @@ def fit_together(models: list[GRU], training: list[list[Sequence]], progress: bo
 
 
 def learn_together(models: list[GRU], sets: list[list[Recording]], report: Report) -> None:
-    """Lay all data end to end, train every restart of every candidate of every output, and let the best win."""
+    """Train every restart of every candidate of every output, and keep the best candidate of each output."""
     with floating_point("float32"):
         layout = lay_out([m.get_params() for m in models], sets)
         best = train(layout.rows, layout.members, layout.program, report)

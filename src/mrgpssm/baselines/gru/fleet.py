@@ -53,7 +53,7 @@ class Program(eqx.Module):
 
 
 class BestWeights(eqx.Module):
-    """Left-out loss of the best weights so far, and the step they are from."""
+    """The best weights so far, their left-out loss, and the step they were found at."""
 
     loss: Float[Array, "*m"]
     step: Int[Array, "*m"]
@@ -69,7 +69,7 @@ def assemble(
 
 
 def train(rows: Rows, members: Member, program: Program, report: Callable[[str], None]) -> BestWeights:
-    """Adam with a cosine schedule; the weights with the lowest left-out loss are kept, member by member."""
+    """Adam with a cosine schedule. Every member keeps the weights with the lowest left-out loss."""
     features, width = rows.features.shape[1] + 2, members.units.shape[-1]
     weights = jax.vmap(lambda key: init_weights(features, width, key=key))(members.key)
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())

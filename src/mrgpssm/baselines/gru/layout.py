@@ -1,4 +1,4 @@
-"""Problems, outputs, candidates and restarts laid out as the members of one fleet."""
+"""Lay out problems, outputs, candidates and restarts as the members of one fleet."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ _LEAST_ROWS = 24
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings to choose from: hidden units, learning rate, and whether exponential averages are inputs too."""
+    """Settings to choose from: hidden units, learning rate, and whether to add exponential averages of the inputs."""
 
     width: int
     learning_rate: float
@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Layout:
-    """The fleet: data, members, sizes, and where each (problem, output, candidate) has its restarts."""
+    """The fleet: data, members, sizes, and the members of each (problem, output, candidate)."""
 
     rows: Rows
     members: Member
@@ -83,7 +83,7 @@ def lay_out(options: list[dict[str, Any]], sets: list[list[Recording]]) -> Layou
 
 
 def _program(options: dict[str, Any], splits: list[list[RowFold]]) -> Program:
-    """Window and burn-in shrink until every member has a stretch that holds them."""
+    """The sizes; window and burn-in shrink until every member has a stretch long enough for them."""
     room = min(max(len(p) for p in merge(fold.train)) for folds in splits for fold in folds)
     if room < _LEAST_ROWS:
         raise DataError(f"A GRU needs training stretches of at least {_LEAST_ROWS} rows; the longest has {room}.")
@@ -116,7 +116,7 @@ def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows,
 
 
 def _place(fold: RowFold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
-    """Window starts and their counts per stretch; first row, length and known past of what is left out."""
+    """Window starts and their counts per stretch; first row, length and warm-up of the left-out range."""
     stretches = merge(fold.train)
     counts = [max(0, len(p) - program.burn - program.window + 1) for p in stretches]
     held = fold.test[0]
@@ -131,7 +131,7 @@ def _masks(candidate: Candidate, width: int, inputs: int, features: int) -> tupl
 
 
 def _stack(drafts: list[tuple]) -> Member:
-    """Members side by side; stretches are padded with empty ones."""
+    """Stack the members; missing stretches are empty ones."""
     columns, places, masks, rates, seeds = zip(*drafts, strict=True)
     most = max(len(p[0]) for p in places)
 
