@@ -32,7 +32,7 @@ from mrgpssm.paper.fleet import Problem, make_fleet
 from mrgpssm.prediction.fitted import model_bytes, parse_model
 from mrgpssm.prediction.run import Particles, assimilate, free_run
 from mrgpssm.report.charts.dynamics import relevance
-from mrgpssm.report.learned import learned
+from mrgpssm.report.learned import extract_learned
 from mrgpssm.rollout import FullMC, draw_process
 from mrgpssm.spec import arrange, cascade
 from mrgpssm.training import Plan, begin, fit_fleet
@@ -414,7 +414,7 @@ def test_a_cascade_learns_a_slow_gain_that_a_sum_does_not():
         model = MRGPSSM(**arrange(resolutions=(20, 1), cascade=cascading, seed=1, **sizes)).fit(train)
         errors.append(float(model.score(test)["rmse"].iloc[0]))
     assert errors[1] < 0.6 * errors[0]
-    found = learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
+    found = extract_learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
     assert found.states == ("state 1 of component 1", "state 2 of component 1")
     slow, fast = found.components[0]
     assert np.isinf(slow.lengthscales[4:]).all()

@@ -335,7 +335,7 @@ def test_filling_is_for_gaps_alone():
     np.testing.assert_allclose(fill(again.sequence).steps, again.steps, atol=1e-9)
     # A clock in seconds since 1970 is even up to rounding.
     dated = fill(replace(held, time=1.7e9 + 0.1 * np.arange(len(held))))
-    assert dated.even
+    assert dated.is_even
 
 
 def test_gaps_that_cannot_be_filled_are_refused():

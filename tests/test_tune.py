@@ -11,7 +11,7 @@ from recordings import recording
 
 from mrgpssm import ConfigError, FitError
 from mrgpssm.sweep import tune
-from mrgpssm.sweep.tune import Best, make_tune
+from mrgpssm.sweep.tune import BestTrial, make_tune
 
 pytestmark = pytest.mark.once
 
@@ -68,7 +68,7 @@ def test_trials_go_on_where_the_journal_ends_and_the_best_is_found(folder, monke
     Pretender.fitted.clear()
     lines: list[str] = []
     first = tune.tune(make_tune(tables(folder), "t"), 1, lines.append)
-    assert isinstance(first, Best)
+    assert isinstance(first, BestTrial)
     assert first.trials == 5
     count = len(Pretender.fitted)
     again = tune.tune(make_tune(tables(folder), "t"), 1, lines.append)

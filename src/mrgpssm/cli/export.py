@@ -7,6 +7,10 @@ import typer
 
 from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError
+from mrgpssm.export import c_source
+from mrgpssm.export.stablehlo import stablehlo
+from mrgpssm.file import write_atomic
+from mrgpssm.runtime import load
 
 
 def export(
@@ -16,19 +20,9 @@ def export(
     name: Annotated[str, typer.Option(help="Prefix of the C names.")] = "mrgpssm",
 ) -> None:
     """Write the mean model as one dependency-free C99 file, or as a StableHLO program for `jax.export`."""
-    from mrgpssm.file import write_atomic
-    from mrgpssm.runtime import load
-
     if form not in ("c", "stablehlo"):
         raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")
     fitted = load(model / "model.mrgpssm" if model.is_dir() else model)
-    if form == "c":
-        from mrgpssm.export import c_source
-
-        data = c_source(fitted, name).encode()
-    else:
-        from mrgpssm.export.stablehlo import stablehlo
-
-        data = stablehlo(fitted)
+    data = c_source(fitted, name).encode() if form == "c" else stablehlo(fitted)
     write_atomic(out, data)
     say(f"Wrote {out}: the mean model, {len(data):,} bytes.")

@@ -3,7 +3,7 @@
 from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
 from mrgpssm.data.drive import apply_drive, follow_drive
 from mrgpssm.data.fill import Filled, fill, samples_between
-from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
+from mrgpssm.data.folds import masks, take_unseen, trained_on, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
@@ -32,8 +32,8 @@ __all__ = [
     "masks",
     "match",
     "samples_between",
+    "take_unseen",
     "trained_on",
-    "unseen",
     "unseen_rows",
     "with_copies",
 ]

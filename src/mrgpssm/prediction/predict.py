@@ -209,7 +209,7 @@ def _pieces(
     inputs = [model.follow(f, memory)[0] for f in filled]
     earlier = [row_before(u, before) for u in inputs]
     clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
-    pace = stride if all(f.even for f in filled) else 1
+    pace = stride if all(f.is_even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
     with floating_point(model.spec.structure.precision):

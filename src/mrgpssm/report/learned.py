@@ -7,17 +7,16 @@ import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Array
-from mrgpssm.model import SSM, Dynamics
-from mrgpssm.model import Component as ModelComponent
+from mrgpssm.model import SSM, Component, Dynamics
 from mrgpssm.prediction.fitted import FittedModel
-from mrgpssm.report.evidence import Component, DriftMap, Learned
+from mrgpssm.report.evidence import DriftMap, Learned, LearnedComponent
 
 _ROWS = 20_000  # of the test inputs, to see where the state goes
 _GRID = 41
 _SHOWN = 1500
 
 
-def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
+def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
     with floating_point(model.spec.structure.precision):
         parts = tuple(
@@ -32,7 +31,7 @@ def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
             for component, resolution, driven in zip(
                 model.models[g].components,
                 model.spec.structure.resolutions,
-                _driven(model.models[g], drive),
+                _find_drives(model.models[g], drive),
                 strict=True,
             )
         ]
@@ -75,17 +74,17 @@ def _drifts(dynamics: Dynamics, points: Array) -> Array:
 _factored = eqx.filter_jit(lambda component: component.dynamics())
 
 
-def _drivers(ssm: SSM[ModelComponent]) -> list[int]:
+def _drivers(ssm: SSM[Component]) -> list[int]:
     """The components whose states drive others."""
     return sorted({j for part in range(len(ssm.components)) for j in ssm.slower(part)})
 
 
-def _state_names(ssm: SSM[ModelComponent]) -> tuple[str, ...]:
+def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
     sizes = [c.inducing_shape[0] for c in ssm.components]
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _driven(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
+def _find_drives(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
     """What drives every component: the inputs, followed by the noiseless runs of slower components."""
     paths, driven = {}, {}
     for part in ssm.walk_order():
@@ -97,7 +96,7 @@ def _driven(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
     return [driven[part] for part in range(len(ssm.components))]
 
 
-def _component(ssm: SSM[ModelComponent], part: int, resolution: int) -> Component:
+def _component(ssm: SSM[Component], part: int, resolution: int) -> LearnedComponent:
     component = ssm.components[part]
     _, B, _ = component.transition.mean.matrices()
     lengthscales, gain = np.asarray(component.transition.gp.kernel.lengthscales, float), np.asarray(B, float)
@@ -108,11 +107,11 @@ def _component(ssm: SSM[ModelComponent], part: int, resolution: int) -> Componen
         at = inputs + d * own.index(j) if j in own else None
         scales.append(np.full(d, np.inf) if at is None else lengthscales[d + at : 2 * d + at])
         gains.append(np.zeros((d, d)) if at is None else gain[:, at : at + d])
-    return Component(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
+    return LearnedComponent(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
 
 
 def _drift_map(
-    model: FittedModel, component: ModelComponent, resolution: int, position: int, output: int, drive: np.ndarray
+    model: FittedModel, component: Component, resolution: int, position: int, output: int, drive: np.ndarray
 ) -> DriftMap | None:
     """The drift of latent dimension `position`, which C = [I, 0] makes the contribution to column `output`.
 
@@ -125,8 +124,8 @@ def _drift_map(
         return None
     visited = np.concatenate([path, drive], axis=1)
     last = d + len(model.drive_names)
-    chosen = d + most_relevant(np.asarray(component.transition.gp.kernel.lengthscales, float)[d:last],
-                               np.asarray(dynamics.B, float)[position, : last - d])  # fmt: skip
+    lengthscales = np.asarray(component.transition.gp.kernel.lengthscales, float)[d:last]
+    chosen = d + most_relevant(lengthscales, np.asarray(dynamics.B, float)[position, : last - d])
     inducing = np.asarray(component.transition.gp.inducing, float)[position][:, [position, chosen]]
     level, force = _axis(visited[:, position]), _axis(visited[:, chosen])
     points = np.broadcast_to(np.median(visited, axis=0), (_GRID, _GRID, visited.shape[1])).copy()
@@ -137,9 +136,15 @@ def _drift_map(
     shift, stretch = np.array([0.0, scale.input_mean[k]]), np.array([sd, scale.input_sd[k]])
     thin = visited[:: -(-len(visited) // _SHOWN)][:, [position, chosen]]
     return DriftMap(
-        output, resolution, k, sd * level, shift[1] + stretch[1] * force, drift * sd / (resolution * model.dt),
-        shift + stretch * inducing, shift + stretch * thin,
-    )  # fmt: skip
+        output=output,
+        resolution=resolution,
+        input=k,
+        level=sd * level,
+        drive=shift[1] + stretch[1] * force,
+        drift=drift * sd / (resolution * model.dt),
+        inducing=shift + stretch * inducing,
+        visited=shift + stretch * thin,
+    )
 
 
 def most_relevant(lengthscales: np.ndarray, gain: np.ndarray) -> int:

@@ -43,7 +43,7 @@ def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> li
         elif failure is None:
             result["failure"] = "Training diverged: no restart has a finite bound."
         seconds = {"fleet_fit": round(trained, 2), "fleet_size": len(pack.runs)}
-        write_record(record_path(directory, run), _described(run) | result | {"seconds": seconds})
+        write_record(record_path(directory, run), _describe(run) | result | {"seconds": seconds})
     return [run.id for run in pack.runs]
 
 
@@ -75,7 +75,7 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
             ssm = start_on_data(ssm, series, tasks)
         plan = Plan(training_settings(spec), series, tasks, spec.structure.resolutions)
         fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
-    return [_chosen(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
+    return [_take_run(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
 
 
 def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[int]]]:
@@ -107,7 +107,7 @@ def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int]
     ), ssm
 
 
-def _chosen(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The run's part of the fleet as a model of its own."""
     members = slice(index * pack.spec.training.restarts, (index + 1) * pack.spec.training.restarts)
     own = FleetFit(
@@ -123,7 +123,7 @@ def _only(s: Sequence, output: str) -> Sequence:
     return replace(s, outputs=s.outputs[:, [column]], output_names=(output,))
 
 
-def _described(run: Run) -> dict[str, Any]:
+def _describe(run: Run) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "id": run.id,

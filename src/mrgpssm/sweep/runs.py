@@ -14,7 +14,7 @@ from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ModelFileError
 from mrgpssm.file import read_json
 from mrgpssm.spec import Spec
-from mrgpssm.sweep.config import Dataset, SweepConfig
+from mrgpssm.sweep.config import SweepConfig, SweepDataset
 
 FORMAT = 1
 SHOWN = ("rmse", "nrmse", "crps", "coverage_90")  # scores that tables show
@@ -35,7 +35,7 @@ class Run:
 class Pack:
     """Runs that train as one program: the same dataset, and options that differ in the seed alone."""
 
-    dataset: Dataset
+    dataset: SweepDataset
     spec: Spec
     runs: tuple[Run, ...]
 
@@ -43,7 +43,7 @@ class Pack:
 Loaded = dict[str, tuple[list[Sequence], list[Sequence]]]
 
 
-def load_splits(dataset: Dataset) -> Loaded:
+def load_splits(dataset: SweepDataset) -> Loaded:
     """Training and test sequences of every split; a file that several splits name is read once."""
     columns = Columns(dataset.inputs, dataset.outputs, dataset.time, dataset.dt)
     cache: dict[str, list[Sequence]] = {}
@@ -68,7 +68,7 @@ def fingerprint(sequences: Iterable[Sequence], output: str) -> str:
     return sha.hexdigest()
 
 
-def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, Dataset]]:
+def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, SweepDataset]]:
     """Every dataset x split x output x options; runs that ask for the same are one."""
     runs: dict[str, Run] = {}
     for dataset in config.datasets:
@@ -114,7 +114,7 @@ def _is_complete(record: dict[str, Any], run: Run) -> bool:
     return isinstance(scores, dict) and all(isinstance(scores.get(name), float) for name in SHOWN)
 
 
-def packs(runs: Iterable[Run], datasets: dict[str, Dataset], fleet: int) -> list[Pack]:
+def packs(runs: Iterable[Run], datasets: dict[str, SweepDataset], fleet: int) -> list[Pack]:
     """Fleets of at most `fleet` models, of equal size where possible: every size is a program of its own.
 
     A run with several restarts is as many models.

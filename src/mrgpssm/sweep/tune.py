@@ -24,7 +24,7 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.errors import ConfigError, DataError, FitError
+from mrgpssm.errors import ConfigError, DataError, FitError, need
 from mrgpssm.estimator.config import RunConfig, make_config
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import open_lock
@@ -56,7 +56,7 @@ class TuneConfig:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestTrial:
     """The best trial: its value and its options; and how many trials there are."""
 
     value: float
@@ -101,21 +101,21 @@ def _numeric(name: str) -> Whole | Number | None:
     return option.kind if option is not None and isinstance(option.kind, (Whole, Number)) else None
 
 
-def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
+def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> BestTrial:
     """Run what is missing of the trials, in this process or in several, and return the best."""
     _optuna()
     study = _study(config, 0)
     if study.user_attrs.get("identity", config.identity()) != config.identity():
         raise ConfigError(f"{config.journal} belongs to another search; choose another run.directory, or delete it.")
     study.set_user_attr("identity", config.identity())
-    before = _finished(study)
+    before = _count_finished(study)
     tell(f"tune: {before} of {config.trials} trials done before")
     if workers == 1:
         _work(config, before, tell)
     else:
         _share(config, before, workers)
     done = _study(config, 0)
-    missing = config.trials - _finished(done)
+    missing = config.trials - _count_finished(done)
     if missing > 0:
         raise FitError(
             f"{missing} of {config.trials} trials are not in {config.journal}, because workers ended early; "
@@ -125,7 +125,7 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     if not complete:
         raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
     best = min(complete, key=lambda t: t.value)
-    return Best(best.value, best.user_attrs["options"], _finished(done))
+    return BestTrial(best.value, best.user_attrs["options"], _count_finished(done))
 
 
 def _share(config: TuneConfig, before: int, workers: int) -> None:
@@ -150,10 +150,7 @@ def _work_aside(config: TuneConfig, seed: int) -> None:
 
 
 def _optuna() -> Any:
-    try:
-        return import_module("optuna")
-    except ImportError:
-        raise ConfigError("mrgpssm tune needs Optuna; install mrgpssm[tune].") from None
+    return need("optuna", "mrgpssm tune needs Optuna", "tune")
 
 
 def _study(config: TuneConfig, seed: int) -> Any:
@@ -167,7 +164,7 @@ def _study(config: TuneConfig, seed: int) -> Any:
     return optuna.create_study(study_name=_STUDY, storage=storage, sampler=sampler, load_if_exists=True)
 
 
-def _finished(study: Any) -> int:
+def _count_finished(study: Any) -> int:
     return sum(trial.state.is_finished() for trial in study.trials)
 
 
@@ -177,11 +174,11 @@ def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> 
 
     def stop(study: Any, trial: Any) -> None:
         if tell is not None:
-            tell(f"tune: {_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
-        if _finished(study) >= config.trials:
+            tell(f"tune: {_count_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
+        if _count_finished(study) >= config.trials:
             study.stop()
 
-    if _finished(study) < config.trials:
+    if _count_finished(study) < config.trials:
         study.optimize(lambda trial: _objective(config, data, trial), callbacks=[stop], catch=(FitError,))
 
 
