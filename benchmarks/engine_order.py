@@ -18,11 +18,12 @@ from engine_first_split import OUTPUTS, load
 
 from mrgpssm import MRGPSSM
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, Series, flatten
+from mrgpssm.data import Scaling
 from mrgpssm.file.record import write_record
 from mrgpssm.spec.options import check_options
 from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
 from mrgpssm.training.planning import make_plan
+from mrgpssm.training.series import Series, flatten
 from mrgpssm.training.state import Cache
 from mrgpssm.training.sweep import sweep
 

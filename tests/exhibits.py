@@ -14,7 +14,8 @@ from mrgpssm.cli import main
 from mrgpssm.estimator.config import DataConfig, RunConfig
 from mrgpssm.file import write_json
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
-from mrgpssm.report.evidence import Component, DriftMap, Evidence, Learned, Recording, Rival, Trace, Training
+from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
+from mrgpssm.report.evidence import Evidence, Recording, Rival, Trace, Training
 from mrgpssm.training import Progress
 from mrgpssm.training.runs import RunDirectory
 
@@ -67,7 +68,8 @@ def evidence(
     count = len(outputs)
     found = tuple(recording(rng, rows, len(inputs), count, name, len(resolutions)) for name in names)
     parts = tuple(
-        Component(r, rng.uniform(0.5, 3, 2 + len(inputs)), rng.standard_normal((2, len(inputs)))) for r in resolutions
+        LearnedComponent(r, rng.uniform(0.5, 3, 2 + len(inputs)), rng.standard_normal((2, len(inputs))))
+        for r in resolutions
     )
     grid = np.linspace(-1, 1, 11)
     drift = tuple(

@@ -11,9 +11,10 @@ from recordings import recording
 from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence, load
 from mrgpssm.arrays.drive import follow
 from mrgpssm.arrays.params import positive
-from mrgpssm.data import Drive, Scaling, fill, flatten, samples_between
+from mrgpssm.data import Drive, Scaling, fill, samples_between
 from mrgpssm.spec.options import check_options
 from mrgpssm.training.members import make_members, start_on_data
+from mrgpssm.training.series import flatten
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}

@@ -19,13 +19,13 @@ from mrgpssm.cli.demo import _report as demo_report
 from mrgpssm.cli.report import open_page
 from mrgpssm.errors import ConfigError
 from mrgpssm.prediction import metrics
+from mrgpssm.prediction.drift import mean_drift, mean_path, most_relevant
 from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
 from mrgpssm.report.evidence import score, tamed
 from mrgpssm.report.html import check_installed, render
-from mrgpssm.report.learned import mean_drift, mean_path, most_relevant
 from mrgpssm.report.palette import DARK, LIGHT
 from mrgpssm.report.payload import BUDGET, Payload, collect
 from mrgpssm.report.trace import from_history, read_trace

@@ -1,4 +1,4 @@
-"""Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
+"""Data in memory, in NumPy: sequences, scaling, folds, and synthetic systems. Nothing here imports JAX."""
 
 from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
 from mrgpssm.data.drive import Drive
@@ -7,11 +7,8 @@ from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copi
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
-from mrgpssm.data.series import Clock, Series, flatten
-from mrgpssm.data.windows import draw_windows, inner_places
 
 __all__ = [
-    "Clock",
     "Data",
     "Drive",
     "Filled",
@@ -19,15 +16,11 @@ __all__ = [
     "Scaling",
     "Seen",
     "Sequence",
-    "Series",
     "as_inputs",
     "as_list",
     "check_alike",
     "check_lengths",
-    "draw_windows",
     "fill",
-    "flatten",
-    "inner_places",
     "masks",
     "match",
     "samples_between",

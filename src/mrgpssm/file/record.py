@@ -19,7 +19,7 @@ from mrgpssm import __version__
 from mrgpssm.file import write_atomic
 
 OLDER = "measured on an older version of the code"
-ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep", "tune")  # parts that no number on a page comes from
+ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep")  # parts that no number on a page comes from
 _PACKAGES = ("mrgpssm", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 

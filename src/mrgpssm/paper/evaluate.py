@@ -19,12 +19,12 @@ import numpy as np
 from jax.scipy.special import logsumexp, ndtr
 
 from mrgpssm.arrays.types import Array, Float, Int, Key
-from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.config import Evaluation
 from mrgpssm.paper.fleet import Fleet
 from mrgpssm.paper.problems import Problem
 from mrgpssm.training import Task
+from mrgpssm.training.series import Series
 from mrgpssm.training.step import member_outputs
 from mrgpssm.training.sweep import Walk, begin, rows_of, walk
 

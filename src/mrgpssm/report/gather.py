@@ -15,11 +15,11 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config
 from mrgpssm.estimator.estimator import load
 from mrgpssm.file import read_bytes, read_json
+from mrgpssm.prediction.drift import describe_learned
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
 from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
-from mrgpssm.report.learned import learned
 from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
@@ -97,7 +97,7 @@ def assemble(
         dt=model.dt,
         options=model.options.to_json(),
         recordings=tuple(recordings),
-        learned=learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
+        learned=describe_learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
         training=None if training is None else _shown(training),
         doubts=_doubts(model, test),
         **about,

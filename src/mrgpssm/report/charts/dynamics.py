@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from mrgpssm.prediction.learned import DriftMap, LearnedComponent
 from mrgpssm.report.chart import Bars, Heat, Panel, Points, Section, Ticks
 from mrgpssm.report.charts.simulation import component_label
-from mrgpssm.report.evidence import Component, DriftMap, Evidence
+from mrgpssm.report.evidence import Evidence
 from mrgpssm.report.palette import part_role
 
 _MOST = 12
@@ -74,7 +75,7 @@ def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
 
 
 def _bars(
-    evidence: Evidence, parts: tuple[Component, ...], values: list[np.ndarray], name: str, label: str, note: str
+    evidence: Evidence, parts: tuple[LearnedComponent, ...], values: list[np.ndarray], name: str, label: str, note: str
 ) -> Panel:
     """Grouped bars, first input at the top."""
     names = (*evidence.drive_names, *evidence.learned.states)

@@ -1,4 +1,4 @@
-"""What a fitted model learned, as numbers to draw: lengthscales, input gains, drift over level and input."""
+"""What a fitted model learned: lengthscales, input gains, and the drift over level and input. JAX in, NumPy out."""
 
 import equinox as eqx
 import jax
@@ -7,18 +7,17 @@ import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Array
-from mrgpssm.model import SSM, Dynamics
-from mrgpssm.model import Component as ModelComponent
+from mrgpssm.model import SSM, Component, Dynamics
 from mrgpssm.prediction.fitted import FittedModel
-from mrgpssm.report.evidence import Component, DriftMap, Learned
+from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
 
 _ROWS = 20_000  # of the test inputs, to see where the state goes
 _GRID = 41
 _SHOWN = 1500
 
 
-def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
-    """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
+def describe_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
+    """What each component of a model learned; `inputs` (T, D_u) are what it is driven by, in the data's units."""
     with floating_point(model.options.precision):
         parts = tuple(
             tuple(_component(ssm, part, model.options.resolutions[part]) for part in range(len(ssm.components)))
@@ -72,17 +71,17 @@ def _drifts(dynamics: Dynamics, points: Array) -> Array:
 _factored = eqx.filter_jit(lambda component: component.dynamics())
 
 
-def _drivers(ssm: SSM[ModelComponent]) -> list[int]:
+def _drivers(ssm: SSM[Component]) -> list[int]:
     """The components whose states drive others."""
     return sorted({j for part in range(len(ssm.components)) for j in ssm.slower(part)})
 
 
-def _state_names(ssm: SSM[ModelComponent]) -> tuple[str, ...]:
+def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
     sizes = [c.inducing_shape[0] for c in ssm.components]
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _driven(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
+def _driven(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
     """What drives every component: the inputs, followed by the noiseless runs of slower components."""
     paths, driven = {}, {}
     for part in ssm.walk_order():
@@ -94,7 +93,7 @@ def _driven(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
     return [driven[part] for part in range(len(ssm.components))]
 
 
-def _component(ssm: SSM[ModelComponent], part: int, resolution: int) -> Component:
+def _component(ssm: SSM[Component], part: int, resolution: int) -> LearnedComponent:
     component = ssm.components[part]
     _, B, _ = component.transition.mean.matrices()
     lengthscales, gain = np.asarray(component.transition.gp.kernel.lengthscales, float), np.asarray(B, float)
@@ -105,11 +104,11 @@ def _component(ssm: SSM[ModelComponent], part: int, resolution: int) -> Componen
         at = inputs + d * own.index(j) if j in own else None
         scales.append(np.full(d, np.inf) if at is None else lengthscales[d + at : 2 * d + at])
         gains.append(np.zeros((d, d)) if at is None else gain[:, at : at + d])
-    return Component(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
+    return LearnedComponent(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
 
 
 def _drift_map(
-    model: FittedModel, component: ModelComponent, resolution: int, position: int, output: int, drive: np.ndarray
+    model: FittedModel, component: Component, resolution: int, position: int, output: int, drive: np.ndarray
 ) -> DriftMap | None:
     """The drift of latent dimension `position`, which C = [I, 0] makes the contribution to column `output`.
 
