@@ -13,7 +13,6 @@ import argparse
 import time
 from pathlib import Path
 
-import jax
 import numpy as np
 from scipy.special import logsumexp, ndtr
 from scipy.stats import t as student
@@ -23,7 +22,7 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.blend.noise import Runs as Noisy
 from mrgpssm.blend.noise import fit_law
 from mrgpssm.data import Drive, Scaling
-from mrgpssm.file.record import write_record
+from mrgpssm.file.record import device_name, write_record
 from mrgpssm.paper.config import Evaluation
 from mrgpssm.paper.evaluate import evaluate, make_course
 from mrgpssm.paper.fleet import make_fleet
@@ -207,7 +206,7 @@ def main() -> None:
         if given.task == "train" and not path.exists():
             train(name, problem, given.folder)
         if given.task == "record" and path.exists():
-            device = given.device or str(jax.devices()[0].device_kind)
+            device = given.device or device_name()
             write_record(
                 given.out / f"engine-{name}.json",
                 judge(name, Runs(path, problem, check_options(MRGPSSM(**VARIANTS[name]).get_params()).drive), device),

@@ -75,6 +75,7 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
     """What the records say, on the terminal or as a page with figures beside it."""
+    from mrgpssm.file import write_atomic
     from mrgpssm.paper.pages import page as pages
     from mrgpssm.paper.pages.results import Results
 
@@ -92,5 +93,5 @@ def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Pat
         drawn = []
     else:
         drawn = draw_all(results, page.parent / pages.IMAGES)
-    pages.write_page(results, page, drawn)
+    write_atomic(page, pages.page(results, drawn).encode())
     say(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")

@@ -1,4 +1,4 @@
-"""The paper's figures from records, as SVG and PNG (matplotlib, extra `plot`)."""
+"""The paper's figures from records, as PNG (matplotlib, extra `plot`)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,6 @@ def draw_all(results: Results, folder: Path) -> list[str]:
         figure = draw(results)
         if figure is not None:
             save_figure(figure, folder / f"{name}.png", dpi=150)
-            save_figure(figure, folder / f"{name}.svg", metadata={"Date": None})
             drawn.append(name)
     return drawn
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence as SequenceOf
 
+from mrgpssm.file.words import markdown_table
 from mrgpssm.paper.pages import paper
 from mrgpssm.paper.pages.results import Cell, Results
 
@@ -17,12 +18,6 @@ ROWS = {
 
 
 GROWTH = ("step inducing", "step window", "sweep inducing", "sweep rows", "fit components", "fit cycles")
-
-
-def markdown(header: SequenceOf[str], rows: SequenceOf[SequenceOf[str]]) -> str:
-    """A table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def show(cell: Cell | None, digits: int = 3) -> str:
@@ -65,7 +60,7 @@ def side_by_side(results: Results, what: str, metric: str, *, unit: str = "train
         if printed:
             row += [f"*{show_paper(printed[o][name])}*" if name in printed[o] else "" for o in outputs]
         rows.append(row)
-    return markdown(header, rows)
+    return markdown_table(header, rows)
 
 
 def calibration(results: Results, what: str) -> str:
@@ -75,7 +70,7 @@ def calibration(results: Results, what: str) -> str:
     for output in ROWS[what]:
         cells = [results.cell(what, name, output, m) for m in ("coverage_50", "coverage_90", "coverage_95", "crps")]
         rows.append([output, *(show(c) for c in cells)])
-    return markdown([name, "in the 50 % band", "90 %", "95 %", "CRPS"], rows)
+    return markdown_table([name, "in the 50 % band", "90 %", "95 %", "CRPS"], rows)
 
 
 def batch_times(results: Results) -> str:
@@ -95,7 +90,7 @@ def batch_times(results: Results) -> str:
         failed = NOT_RUN if cell is None else str(cell.failed)
         printed = paper.BATCH_SECONDS[method.name], paper.BATCH_EXCLUDED[method.name]
         rows.append([method.name, steps, seconds, failed, *(f"*{value}*" for value in printed)])
-    return markdown(["method", "steps", "seconds", "excluded", "*paper seconds*", "*paper excluded*"], rows)
+    return markdown_table(["method", "steps", "seconds", "excluded", "*paper seconds*", "*paper excluded*"], rows)
 
 
 def growth(results: Results) -> str:
@@ -112,7 +107,7 @@ def growth(results: Results) -> str:
         exponents = (f"{g['exponent']:.2f}", f"{g['last_exponent']:.2f}", f"{g['bound']:g}")
         rows.append([part, size, *exponents, pairs])
     header = ["cost of a", "against", "fitted exponent", "last two sizes", "formula, at most", "size: milliseconds"]
-    return markdown(header, rows)
+    return markdown_table(header, rows)
 
 
 def _seconds(timing: dict[str, dict[str, float]], name: str, options: dict) -> float:
