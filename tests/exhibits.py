@@ -15,7 +15,7 @@ from mrgpssm.estimator.config import DataConfig, RunConfig
 from mrgpssm.file import write_json
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
-from mrgpssm.report.evidence import Evidence, Recording, Rival, Trace, Training
+from mrgpssm.report.evidence import Evidence, RecordingRun, RivalRun, Trace, TrainingData
 from mrgpssm.training import Progress
 from mrgpssm.training.runs import RunDirectory
 
@@ -23,7 +23,7 @@ _Z = (-1.645, -1.282, -1.036, -0.842, -0.674, -0.524, -0.385, -0.253, -0.126)
 NORMAL = np.array([*_Z, 0.0, *(-z for z in reversed(_Z))])  # standard normal quantiles of FINE_LEVELS
 
 
-def recording(rng, rows: int, inputs: int, outputs: int, name: str, parts: int, even: bool = True) -> Recording:
+def recording(rng, rows: int, inputs: int, outputs: int, name: str, parts: int, even: bool = True) -> RecordingRun:
     """Slow and fast waves with noise of the deviation that the forecast says."""
     time = 0.1 * np.arange(rows)
     drive = np.sin(time[:, None] / (3 + np.arange(inputs))) + 0.3 * rng.standard_normal((rows, inputs))
@@ -41,7 +41,7 @@ def recording(rng, rows: int, inputs: int, outputs: int, name: str, parts: int, 
         output_names=tuple(f"y{k}" for k in range(outputs)),
         units={},
     )
-    return Recording(name, time, drive, measured, run, even)
+    return RecordingRun(name, time, drive, measured, run, even)
 
 
 def trace(resolutions: int, members: int, cycles: int = 3) -> Trace:
@@ -91,10 +91,10 @@ def evidence(
         "options": {"resolutions": list(resolutions), "restarts": restarts, "joint": False, "seed": 0},
         "recordings": found,
         "learned": learned,
-        "training": Training(("t.csv",), (rows,), 0.9 * everything, np.concatenate([r.measured for r in found])),
+        "training": TrainingData(("t.csv",), (rows,), 0.9 * everything, np.concatenate([r.measured for r in found])),
         "trace": trace(len(resolutions), count * restarts),
-        "rivals": (Rival("other", (5,), {outputs[0]: 0.3}), Rival("third", (1,), {outputs[0]: 0.1}),
-                   Rival("fourth", (5, 1), {outputs[0]: 0.4})),
+        "rivals": (RivalRun("other", (5,), {outputs[0]: 0.3}), RivalRun("third", (1,), {outputs[0]: 0.1}),
+                   RivalRun("fourth", (5, 1), {outputs[0]: 0.4})),
         "packages": {"jax": "0.0"},
         "config": "[data]\n",
         "commands": ("mrgpssm report run",),

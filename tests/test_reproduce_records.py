@@ -10,17 +10,17 @@ from typer.testing import CliRunner
 
 from mrgpssm.cli.main import app
 from mrgpssm.errors import ConfigError, DataError, FitError
-from mrgpssm.paper import batches, complexity, run, semisynthetic
+from mrgpssm.paper import batches, costs, run, semisynthetic
 from mrgpssm.paper.config import EXPERIMENTS, SCALES, load_experiment, make_options
-from mrgpssm.paper.evaluate import METRICS
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.claims import claims, look_in, look_in_paper, relative_errors, targets
-from mrgpssm.paper.pages.page import page
-from mrgpssm.paper.pages.results import Cell, Results
-from mrgpssm.paper.pages.tables import ROWS, best, show, side_by_side
+from mrgpssm.paper.evaluation import METRICS
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.claims import claims, look_in, look_in_paper, relative_errors, targets
+from mrgpssm.paper.page.results import Cell, Results
+from mrgpssm.paper.page.tables import ROWS, best, show, side_by_side
+from mrgpssm.paper.page.text import make_page
 from mrgpssm.paper.problems import Problem, engine_problem, halves_problem, measurement
 from mrgpssm.paper.records import agree, digest, is_done, numbers, read_records, save_record
-from mrgpssm.paper.workers import reproduce_on
+from mrgpssm.paper.run import reproduce_on
 from mrgpssm.sweep.engine import Workers
 
 pytestmark = pytest.mark.once
@@ -52,7 +52,7 @@ def test_configs_hold_the_papers_methods():
         for scale in SCALES:
             experiment = load_experiment(what, scale)
             assert len({m.slug for m in experiment.methods}) == len(experiment.methods)
-    for what, table in paper.TABLES.items():
+    for what, table in published.TABLES.items():
         names = {m.name for m in load_experiment(what, "paper").methods}
         for row in table["rmse"].values():
             assert set(row) <= names
@@ -61,8 +61,8 @@ def test_configs_hold_the_papers_methods():
         assert engine.config(engine.method(name)) == grid.config(grid.method(name))
         options = grid.method(name).options
         assert (options.latent_dim, options.cycles * options.steps, options.restarts) == (6, 3000, 3)
-    published = engine.method("mr-gpssm-r-30-5-1-as-published").options
-    assert (published.preset, published.window_start, published.order, published.anneal) == (
+    as_published = engine.method("mr-gpssm-r-30-5-1-as-published").options
+    assert (as_published.preset, as_published.window_start, as_published.order, as_published.anneal) == (
         "paper", "initial", "given", 1.0)  # fmt: skip
     synthetic = load_experiment("semi-synthetic", "paper")
     assert synthetic.repeats == 5
@@ -223,7 +223,7 @@ def test_equal_time_takes_as_many_steps_as_fit():
 
 def test_exponents_of_power_laws():
     sizes = [1.0, 2.0, 4.0, 8.0]
-    assert complexity.exponent(sizes, [3 * n**1.7 for n in sizes]) == pytest.approx(1.7)
+    assert costs.exponent(sizes, [3 * n**1.7 for n in sizes]) == pytest.approx(1.7)
 
 
 def test_cells_are_means_over_the_chosen_that_did_not_fail():
@@ -262,7 +262,7 @@ def complete():
     """Records of all methods: the paper's means where it has them, else its pattern."""
     records = []
     for what, outputs in ROWS.items():
-        table = paper.TABLES.get(what, paper.ENGINE)["rmse"]
+        table = published.TABLES.get(what, published.ENGINE)["rmse"]
         for method in load_experiment(what, "paper").methods:
 
             def rmse(output, fold, table=table, name=method.name):
@@ -286,11 +286,11 @@ def test_claims_and_targets_from_records(complete):
 
 
 def test_the_page_says_what_was_not_run(complete):
-    text = page(complete, ("engine",))
+    text = make_page(complete, ("engine",))
     assert "| MR-GPSSM R=[30,5,1] | 0.411 (0.001) |" in text.replace("**", "")
     assert "![engine](images/reproduction/engine.png)" in text
     assert "for 9 of 9 fleets on test" in text
-    assert "13 of 22" in page(Results("paper", []), ())
+    assert "13 of 22" in make_page(Results("paper", []), ())
     table = side_by_side(Results("paper", []), "engine", "rmse").splitlines()
     assert table[2] == (
         "| GPSSM R=1 | not run | not run | not run | not run "
@@ -300,7 +300,7 @@ def test_the_page_says_what_was_not_run(complete):
 
 def test_figures_are_drawn_from_records(complete, tmp_path):
     pytest.importorskip("matplotlib")
-    from mrgpssm.paper.pages.figures import draw_all, engine
+    from mrgpssm.paper.page.figures import draw_all, engine
 
     assert draw_all(Results("paper", []), tmp_path) == []
     assert engine(complete) is not None

@@ -14,10 +14,9 @@ import scale
 from material import RESULTS, ROOT
 
 from mrgpssm.file import write_atomic
-from mrgpssm.paper.pages.figures import draw_all
-from mrgpssm.paper.pages.page import IMAGES
-from mrgpssm.paper.pages.page import page as paper_page
-from mrgpssm.paper.pages.results import Results
+from mrgpssm.paper.page.figures import draw_all
+from mrgpssm.paper.page.results import Results
+from mrgpssm.paper.page.text import IMAGES, make_page
 
 DOCS = ROOT / "docs"
 
@@ -25,15 +24,15 @@ DOCS = ROOT / "docs"
 def reproduction() -> str:
     """The paper's experiments at its own scale; the figures are drawn beside the page."""
     results = Results.read(RESULTS / "reproduce", "paper")
-    return paper_page(results, draw_all(results, DOCS / IMAGES))
+    return make_page(results, draw_all(results, DOCS / IMAGES))
 
 
 PAGES = {
-    "experiments": experiments.page,
-    "performance": performance.page,
+    "experiments": experiments.make_page,
+    "performance": performance.make_page,
     "reproduction": reproduction,
-    "scale": scale.page,
-    "trust": promises.page,
+    "scale": scale.make_page,
+    "trust": promises.make_page,
 }
 
 

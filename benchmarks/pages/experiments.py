@@ -47,7 +47,7 @@ TWO = (0, 3)
 COSTS = ("static", "trees", "noise", "scores")
 
 
-def page() -> str:
+def make_page() -> str:
     """The whole text."""
     records = {name: read(f"options/engine-{name}") for name in TITLES}
     ours = {name: record["outputs"] for name, record in records.items()}

@@ -9,7 +9,7 @@ from mrgpssm.file.words import markdown_table
 from mrgpssm.training.bench import FLOAT32_RATE, Size
 
 
-def page() -> str:
+def make_page() -> str:
     """The whole text."""
     parts = [text("performance.md")]
     for name, record in find_all("performance/*").items():

@@ -91,7 +91,7 @@ def details(part: Part) -> str:
     return "\n".join(lines)
 
 
-def page() -> str:
+def make_page() -> str:
     """The whole text."""
     titles = [f"{number}. {title}" for number, title in enumerate(PROMISES, start=1)]
     rows = [[*title.split(". "), part.promise, verdict(part)]

@@ -52,6 +52,6 @@ def figures() -> dict[str, str]:
     }  # fmt: skip
 
 
-def page() -> str:
+def make_page() -> str:
     """The template, filled."""
     return Template(text("scale.md.in")).substitute(figures()) + "\n"

@@ -57,7 +57,7 @@ def reproduce(
 
 
 def _on_workers(names, setting, workers: int | None, cluster: str | None, minutes, only) -> None:
-    from mrgpssm.paper.workers import reproduce_on
+    from mrgpssm.paper.run import reproduce_on
     from mrgpssm.sweep.engine import Workers
 
     if minutes is not None or only is not None:
@@ -76,22 +76,22 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
     """What the records say, on the terminal or as a page with figures beside it."""
     from mrgpssm.file import write_atomic
-    from mrgpssm.paper.pages import page as pages
-    from mrgpssm.paper.pages.results import Results
+    from mrgpssm.paper.page.results import Results
+    from mrgpssm.paper.page.text import IMAGES, make_page, show_tables
 
     results = Results.read(out, scale)
     if show:
         for name in names:
-            for line in (name, "", *pages.show(results, name).splitlines(), ""):
+            for line in (name, "", *show_tables(results, name).splitlines(), ""):
                 say(line)
     if page is None:
         return
     try:
-        from mrgpssm.paper.pages.figures import draw_all
+        from mrgpssm.paper.page.figures import draw_all
     except ImportError:
         say("No figures: matplotlib is missing; install mrgpssm[plot].", err=True)
         drawn = []
     else:
-        drawn = draw_all(results, page.parent / pages.IMAGES)
-    write_atomic(page, pages.page(results, drawn).encode())
+        drawn = draw_all(results, page.parent / IMAGES)
+    write_atomic(page, make_page(results, drawn).encode())
     say(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")

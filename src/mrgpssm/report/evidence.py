@@ -11,7 +11,7 @@ from mrgpssm.prediction.learned import Learned
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordingRun:
     """One test recording and the free run over it. `elapsed` is the time since its first row in seconds."""
 
     name: str
@@ -42,7 +42,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Rival:
+class RivalRun:
     """Another model on the same test: its resolutions and its RMSE per output."""
 
     name: str
@@ -51,7 +51,7 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingData:
     """The recordings a model was trained on, as far as a report shows them."""
 
     names: tuple[str, ...]
@@ -71,12 +71,12 @@ class Evidence:
     units: dict[str, str]
     dt: float
     options: dict[str, Any]
-    recordings: tuple[Recording, ...]
+    recordings: tuple[RecordingRun, ...]
     learned: Learned
-    training: Training | None = None
+    training: TrainingData | None = None
     trace: Trace | None = None
     doubts: tuple[str, ...] = ()
-    rivals: tuple[Rival, ...] = ()
+    rivals: tuple[RivalRun, ...] = ()
     notes: str = ""
     samples: int = 100
     packages: dict[str, str] = field(default_factory=dict)

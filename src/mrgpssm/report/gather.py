@@ -19,7 +19,7 @@ from mrgpssm.prediction.drift import describe_learned
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
-from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
+from mrgpssm.report.evidence import Evidence, RecordingRun, RivalRun, TrainingData, tamed
 from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
@@ -88,7 +88,9 @@ def assemble(
     for s, run in zip(test, runs, strict=True):
         shown, lost = tamed(run, s.outputs)
         seen = known or was_seen(model.seen, s)
-        recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen))
+        recordings.append(
+            RecordingRun(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen)
+        )
     return Evidence(
         input_names=model.input_names,
         drive_names=model.drive_names,
@@ -141,8 +143,8 @@ def _training(model: FittedModel, config: RunConfig | None) -> list[Series] | No
         return None
 
 
-def _shown(training: Sequence[Series]) -> Training:
-    return Training(
+def _shown(training: Sequence[Series]) -> TrainingData:
+    return TrainingData(
         names=tuple(s.name for s in training),
         rows=tuple(len(s) for s in training),
         inputs=np.concatenate([s.inputs for s in training]),
@@ -150,14 +152,16 @@ def _shown(training: Sequence[Series]) -> Training:
     )
 
 
-def _rival(root: Path, outputs: tuple[str, ...]) -> Rival:
+def _rival(root: Path, outputs: tuple[str, ...]) -> RivalRun:
     """Another run's resolutions and the RMSE it reached on its validation data."""
     run = RunDirectory(root)
     if not (run.metrics.exists() and run.identity.exists()):
         raise ConfigError(f"{root} holds no run with scores; --compare takes runs that were trained with --validation.")
     scores = read_json(run.metrics).get("validation", {})
     resolutions = tuple(read_json(run.identity).get("options", {}).get("resolutions", ()))
-    return Rival(root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores})
+    return RivalRun(
+        root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores}
+    )
 
 
 def _commands(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mrgpssm.report.chart import Bars, Heat, Panel, Points, Section, Ticks
-from mrgpssm.report.evidence import Evidence, Rival, score
+from mrgpssm.report.evidence import Evidence, RivalRun, score
 
 
 def restart_spread(evidence: Evidence) -> Section:
@@ -44,7 +44,7 @@ def resolution_grid(evidence: Evidence) -> Section:
         return Section(key, title, "", missing=why)
     panels = []
     for name, found in zip(evidence.output_names, score(evidence), strict=True):
-        own = Rival("this run", evidence.resolutions, {name: found["rmse"]})
+        own = RivalRun("this run", evidence.resolutions, {name: found["rmse"]})
         rivals = [own, *(r for r in evidence.rivals if name in r.rmse)]
         panels.append(_ranking(evidence, rivals, name))
         if len(rivals) > 3 and all(len(set(r.resolutions)) <= 2 for r in rivals):
@@ -57,7 +57,7 @@ def resolution_grid(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels), columns=2)
 
 
-def _ranking(evidence: Evidence, rivals: list[Rival], name: str) -> Panel:
+def _ranking(evidence: Evidence, rivals: list[RivalRun], name: str) -> Panel:
     ranked = sorted(rivals, key=lambda r: r.rmse[name])
     place = np.arange(len(ranked), dtype=float)
     own = np.array([r.name == "this run" for r in ranked])
@@ -71,7 +71,7 @@ def _ranking(evidence: Evidence, rivals: list[Rival], name: str) -> Panel:
                  alt=f"RMSE of {name} by resolutions: {best}.")  # fmt: skip
 
 
-def _grid(rivals: list[Rival], name: str) -> Panel:
+def _grid(rivals: list[RivalRun], name: str) -> Panel:
     """The best RMSE of every pair of resolutions; the slower one along x."""
     known = sorted({r for rival in rivals for r in rival.resolutions})
     table = np.full((len(known), len(known)), np.nan)

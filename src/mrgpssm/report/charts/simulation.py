@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.report.chart import Band, Line, Mark, Panel, Section
 from mrgpssm.report.diagnostics.segments import worst_segments
-from mrgpssm.report.evidence import Evidence, Recording, score
+from mrgpssm.report.evidence import Evidence, RecordingRun, score
 from mrgpssm.report.palette import part_role
 
 _WORST = 3
@@ -127,7 +127,7 @@ def component_label(evidence: Evidence, index: int) -> str:
     return f"{same}R = {r} ({r * evidence.dt:g} s)"
 
 
-def _run_marks(recordings: list[Recording] | tuple[Recording, ...], time: np.ndarray, k: int) -> tuple[Mark, ...]:
+def _run_marks(recordings: list[RecordingRun] | tuple[RecordingRun, ...], time: np.ndarray, k: int) -> tuple[Mark, ...]:
     def joined(values) -> np.ndarray:
         return np.concatenate([values(r)[:, k] for r in recordings])
 
@@ -142,7 +142,7 @@ def _run_marks(recordings: list[Recording] | tuple[Recording, ...], time: np.nda
     )
 
 
-def _cut(r: Recording, part: slice) -> Recording:
+def _cut(r: RecordingRun, part: slice) -> RecordingRun:
     """A stretch of a recording."""
     quantiles = {q: r.run.quantiles[q][part] for q in (0.05, 0.25, 0.75, 0.95)}
     run = replace(r.run, mean=r.run.mean[part], quantiles=quantiles)

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence as SequenceOf
 
 from mrgpssm.file.words import markdown_table
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.results import Cell, Results
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.results import Cell, Results
 
 NOT_RUN = "not run"
 ROWS = {
@@ -31,7 +31,7 @@ def show(cell: Cell | None, digits: int = 3) -> str:
     return text if not cell.failed else f"{text}, {cell.failed} of {cell.runs} diverged"
 
 
-def show_paper(number: paper.Number) -> str:
+def show_paper(number: published.Number) -> str:
     """The paper's cell, as printed."""
     return "> 1000" if number is None else f"{number[0]:.2f} ({number[1]:.2f})"
 
@@ -47,7 +47,7 @@ def best(cells: SequenceOf[Cell | None]) -> list[bool]:
 
 def side_by_side(results: Results, what: str, metric: str, *, unit: str = "training", through: bool = False) -> str:
     """One row per method, one column per output: ours, then the paper's in italics."""
-    outputs, printed = ROWS[what], paper.TABLES.get(what, {}).get(metric, {})
+    outputs, printed = ROWS[what], published.TABLES.get(what, {}).get(metric, {})
     names = [m.name for m in results.experiment(what).methods]
     columns = {}
     for output in outputs:
@@ -88,7 +88,7 @@ def batch_times(results: Results) -> str:
         if timing is not None and record is not None:
             seconds = f"{_seconds(timing['timing'], method.name, record['config']['options']):.1f}"
         failed = NOT_RUN if cell is None else str(cell.failed)
-        printed = paper.BATCH_SECONDS[method.name], paper.BATCH_EXCLUDED[method.name]
+        printed = published.BATCH_SECONDS[method.name], published.BATCH_EXCLUDED[method.name]
         rows.append([method.name, steps, seconds, failed, *(f"*{value}*" for value in printed)])
     return markdown_table(["method", "steps", "seconds", "excluded", "*paper seconds*", "*paper excluded*"], rows)
 

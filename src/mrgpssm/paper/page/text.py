@@ -7,10 +7,10 @@ from pathlib import Path
 from mrgpssm.file.record import age_note
 from mrgpssm.file.words import markdown_table
 from mrgpssm.paper.config import EXPERIMENTS
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.claims import Claim, claims, look_in, look_in_paper, relative_errors, targets
-from mrgpssm.paper.pages.results import FAILED, Results
-from mrgpssm.paper.pages.tables import NOT_RUN, batch_times, calibration, growth, side_by_side
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.claims import Claim, claims, look_in, look_in_paper, relative_errors, targets
+from mrgpssm.paper.page.results import FAILED, Results
+from mrgpssm.paper.page.tables import NOT_RUN, batch_times, calibration, growth, side_by_side
 
 IMAGES = Path("images/reproduction")
 _HEAD = """# Reproduction of the paper
@@ -54,7 +54,7 @@ _DIFFERS = """## What differs from the paper
 """
 
 
-def page(results: Results, figures: Iterable[str]) -> str:
+def make_page(results: Results, figures: Iterable[str]) -> str:
     """The whole page; `figures` names those that were drawn into `images/reproduction` beside it."""
     drawn = set(figures)
     head = _HEAD.format(scale=results.scale) + (_SMOKE if results.scale == "smoke" else "")
@@ -62,13 +62,13 @@ def page(results: Results, figures: Iterable[str]) -> str:
     parts.append(_DIFFERS.format(data=_data(results), rows=_rows(results), failed=FAILED))
     for what, write in _SECTIONS.items():
         pictures = [f"![{name}]({IMAGES}/{name}.png)" for name in _FIGURES[what] if name in drawn]
-        title = f"## {results.experiment(what).title}\nPaper: {paper.LABELS[what]}. Config: `configs/{what}.toml`."
+        title = f"## {results.experiment(what).title}\nPaper: {published.LABELS[what]}. Config: `configs/{what}.toml`."
         parts.append("\n\n".join([title, *write(results), *pictures]))
     parts += [_RUN, f"## Cost\n{_SHARED}\n\n{_costs(results)}"]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def show(results: Results, what: str) -> str:
+def show_tables(results: Results, what: str) -> str:
     """The tables of one experiment."""
     return "\n\n".join(_SECTIONS[what](results))
 
@@ -110,7 +110,7 @@ def _summary(results: Results) -> str:
 
 def _engine(results: Results) -> list[str]:
     ratios = {"ours": relative_errors(look_in(results)), "*paper*": relative_errors(look_in_paper)}
-    rows = [[n, *(f"{r[n]:.2f}" if n in r else NOT_RUN for r in ratios.values())] for n in paper.ENGINE_METHODS]
+    rows = [[n, *(f"{r[n]:.2f}" if n in r else NOT_RUN for r in ratios.values())] for n in published.ENGINE_METHODS]
     return [
         "RMSE in units of the training deviation:", side_by_side(results, "engine", "rmse"),
         "RMSE in the data's units:", side_by_side(results, "engine", "rmse", unit="data"),
