@@ -22,6 +22,7 @@ from mrgpssm.paper.fleet import Fleet, make_fleet
 from mrgpssm.paper.problems import Problem, ProblemFold
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training.backfit import train_turn
+from mrgpssm.training.bench import timed
 from mrgpssm.training.journal import Journal
 from mrgpssm.training.sweep import sweep
 
@@ -52,11 +53,7 @@ def sweep_seconds(fleet: Fleet) -> float:
     start = begin(plan, fleet.ssm)
     component, cache = start.state.ssm.components[0], start.state.caches[0]
     longest = int(jnp.max(plan.series.lengths))
-    walks: dict[str, Any] = {
-        "samples": settings.samples,
-        "chunk": settings.sweep_chunk,
-        "longest": longest,
-    }
+    walks: dict[str, Any] = {"samples": settings.samples, "chunk": settings.sweep_chunk, "longest": longest}
     return median_seconds(
         lambda: sweep(component, plan.resolutions[0], plan.series, plan.tasks, cache, keys=plan.tasks.key, **walks)
     )
@@ -69,13 +66,7 @@ def fit_seconds(fleet: Fleet) -> float:
 
 def median_seconds(run: Callable[[], Any]) -> float:
     """The median of three runs after one that compiles."""
-    jax.block_until_ready(run())
-    laps = []
-    for _ in range(3):
-        began = time.perf_counter()
-        jax.block_until_ready(run())
-        laps.append(time.perf_counter() - began)
-    return float(np.median(laps))
+    return timed(lambda: jax.block_until_ready(run()), seconds=0.0)["ms"] / 1e3
 
 
 TIMERS = {"step": step_seconds, "sweep": sweep_seconds, "fit": fit_seconds}

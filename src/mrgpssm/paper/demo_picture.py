@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mrgpssm.paper.demo import MULTI, Demo
-from mrgpssm.report.pictures import save_figure
+from mrgpssm.report.figures import save_figure
 
 _MEASURED, _OURS, _SLOW, _FAST = "#222222", "#1b7f4d", "#7b3fa0", "#c8641b"
 

@@ -21,14 +21,9 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def record_path(out: Path, scale: str, what: str, name: str) -> Path:
-    """OUT/scale/experiment/piece.json."""
-    return out / scale / what / f"{slug(name)}.json"
-
-
 def save_record(out: Path, content: dict[str, Any]) -> Path:
-    """Write a record whole or not at all."""
-    path = record_path(out, content["scale"], content["experiment"], content["name"])
+    """Write OUT/scale/experiment/piece.json whole or not at all."""
+    path = out / content["scale"] / content["experiment"] / f"{slug(content['name'])}.json"
     write_record(path, {"format": VERSION} | content, indent=None)
     return path
 

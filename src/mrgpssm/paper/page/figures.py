@@ -16,7 +16,7 @@ from mrgpssm.paper.page import published
 from mrgpssm.paper.page.claims import OUTPUTS, look_in, look_in_paper, relative_errors
 from mrgpssm.paper.page.results import Cell, Results
 from mrgpssm.paper.page.tables import GROWTH
-from mrgpssm.report.pictures import save_figure
+from mrgpssm.report.figures import save_figure
 
 _DATA, _SLOW, _FAST, _GREY, _GREEN, _PURPLE = "#2a5d9f", "#1b7f4d", "#8c8c8c", "#9a9a9a", "#1b7f4d", "#7b3fa0"
 _COLOURS = {"PN": "#c8641b", "HC": "#2a5d9f", "NOx": "#7b3fa0", "Temp": "#1b7f4d"}
