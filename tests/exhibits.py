@@ -14,16 +14,8 @@ from mrgpssm.cli import main
 from mrgpssm.estimator.config import DataConfig, RunConfig
 from mrgpssm.file import write_json
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
-from mrgpssm.report.evidence import (
-    DriftMap,
-    Learned,
-    LearnedComponent,
-    OtherModel,
-    RunEvidence,
-    SimulatedRecording,
-    Trace,
-    TrainingData,
-)
+from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
+from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording, Trace, TrainingData
 from mrgpssm.training import Progress
 from mrgpssm.training.runs import RunDirectory
 

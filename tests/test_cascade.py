@@ -22,17 +22,17 @@ from untrained import untrained
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, Sequence, runtime
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, flatten
+from mrgpssm.data import Scaling
 from mrgpssm.elbo import elbo
 from mrgpssm.export import c_source
 from mrgpssm.file import pack, unpack
 from mrgpssm.gp import RBF
 from mrgpssm.model import SSM, Component, LinearEmission
 from mrgpssm.paper.fleet import Problem, make_fleet
+from mrgpssm.prediction.drift import describe_learned
 from mrgpssm.prediction.fitted import model_bytes, parse_model
 from mrgpssm.prediction.run import Particles, assimilate, free_run
 from mrgpssm.report.charts.dynamics import relevance
-from mrgpssm.report.learned import extract_learned
 from mrgpssm.rollout import FullMC, draw_process
 from mrgpssm.spec import arrange, cascade
 from mrgpssm.training import Plan, begin, fit_fleet
@@ -41,6 +41,7 @@ from mrgpssm.training.backfit import driving_states
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 from mrgpssm.training.estimate import estimate
 from mrgpssm.training.members import make_members, model_shape, start_on_data, training_settings
+from mrgpssm.training.series import flatten
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather
 
@@ -414,7 +415,7 @@ def test_a_cascade_learns_a_slow_gain_that_a_sum_does_not():
         model = MRGPSSM(**arrange(resolutions=(20, 1), cascade=cascading, seed=1, **sizes)).fit(train)
         errors.append(float(model.score(test)["rmse"].iloc[0]))
     assert errors[1] < 0.6 * errors[0]
-    found = extract_learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
+    found = describe_learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
     assert found.states == ("state 1 of component 1", "state 2 of component 1")
     slow, fast = found.components[0]
     assert np.isinf(slow.lengthscales[4:]).all()

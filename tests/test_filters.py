@@ -11,9 +11,10 @@ from recordings import recording
 from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence, load
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.arrays.params import positive
-from mrgpssm.data import Scaling, apply_drive, fill, flatten, follow_drive, samples_between
+from mrgpssm.data import Scaling, apply_drive, fill, follow_drive, samples_between
 from mrgpssm.spec import arrange
 from mrgpssm.training.members import make_members, start_on_data
+from mrgpssm.training.series import flatten
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}

@@ -24,8 +24,7 @@ from mrgpssm import MRGPSSM, DataError, Sequence, runtime
 from mrgpssm.arrays.gaps import LONGEST, cut
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.cli import main
-from mrgpssm.data import Scaling, Series, fill, flatten
-from mrgpssm.data.series import make_clock
+from mrgpssm.data import Scaling, fill
 from mrgpssm.export import c_source
 from mrgpssm.model.stability import noiseless_radius
 from mrgpssm.prediction import predict
@@ -34,6 +33,7 @@ from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.run import free_run
 from mrgpssm.spec import arrange
 from mrgpssm.training.planning import make_plan
+from mrgpssm.training.series import Series, flatten, make_clock
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather
 from mrgpssm.training.sweep import sweep

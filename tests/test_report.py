@@ -19,13 +19,13 @@ from mrgpssm.cli.demo import _report as demo_report
 from mrgpssm.cli.report import open_page
 from mrgpssm.errors import ConfigError
 from mrgpssm.prediction import metrics
+from mrgpssm.prediction.drift import mean_drift, mean_path, most_relevant
 from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
 from mrgpssm.report.evidence import make_drawable, score
 from mrgpssm.report.html import check_installed, render
-from mrgpssm.report.learned import mean_drift, mean_path, most_relevant
 from mrgpssm.report.palette import DARK, LIGHT
 from mrgpssm.report.payload import BUDGET, Payload, collect
 from mrgpssm.report.trace import from_history, read_trace
@@ -324,9 +324,9 @@ def test_pages_open_only_where_somebody_looks(monkeypatch, tmp_path):
 
 def test_the_demo_says_where_its_report_is_and_opens_it_on_a_terminal_only(monkeypatch, tmp_path, capsys):
     opened = []
-    monkeypatch.setattr("mrgpssm.cli.demo.demo_evidence", lambda result, command: None)
-    monkeypatch.setattr("mrgpssm.cli.demo.write_html", lambda evidence, path: None)
-    monkeypatch.setattr("mrgpssm.cli.demo.open_page", opened.append)
+    monkeypatch.setattr("mrgpssm.paper.demo.gather_demo", lambda result, command: None)
+    monkeypatch.setattr("mrgpssm.report.html.write_html", lambda evidence, path: None)
+    monkeypatch.setattr("mrgpssm.cli.report.open_page", opened.append)
     demo_report(None, tmp_path / "report.html", "mrgpssm demo")
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'report.html'}\n")
     assert not opened

@@ -15,12 +15,12 @@ from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.errors import FitError
 from mrgpssm.paper import pieces
 from mrgpssm.paper.config import EXPERIMENTS, Evaluation, Method
-from mrgpssm.paper.evaluate import METRICS, evaluate, make_course, row_scores
+from mrgpssm.paper.evaluation import METRICS, evaluate, lay_out_runs, row_scores
 from mrgpssm.paper.fleet import chosen, in_units, make_fleet
-from mrgpssm.paper.pages.page import page
-from mrgpssm.paper.pages.results import Results
+from mrgpssm.paper.page.results import Results
+from mrgpssm.paper.page.text import make_page
 from mrgpssm.paper.pieces import run_method
-from mrgpssm.paper.problems import Fold, Problem
+from mrgpssm.paper.problems import Problem, ProblemFold
 from mrgpssm.paper.run import Setting, reproduce
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
@@ -40,7 +40,7 @@ EVALUATION = Evaluation(400, 40)
 def problem():
     sequences = tuple(four_outputs(seed=seed, length=n, names=tuple("abcd")) for seed, n in enumerate((90, 60, 75)))
     narrow = tuple(dataclasses.replace(s, outputs=s.outputs[:, :2], output_names=("a", "b")) for s in sequences)
-    return Problem("tiny", narrow, (Fold((0, 1), (2,), (1,)), Fold((0, 2), (1,), (0,))))
+    return Problem("tiny", narrow, (ProblemFold((0, 1), (2,), (1,)), ProblemFold((0, 2), (1,), (0,))))
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +109,8 @@ def test_a_member_of_a_fleet_over_folds_is_the_fitted_estimator(problem):
 def test_evaluation_of_a_fleet_is_what_the_estimator_scores(problem, trained, fold_1):
     fleet, fitted = trained
     with floating_point("float32"):
-        course = make_course(fleet, problem)
-        outcome = evaluate(fitted.state.ssm, fleet, course, EVALUATION, seed=0, keep=(2,))
+        layout = lay_out_runs(fleet, problem)
+        outcome = evaluate(fitted.state.ssm, fleet, layout, EVALUATION, seed=0, keep=(2,))
     test = problem.sequences[problem.folds[1].test[0]]
     table = fold_1.score(test, samples=400, seed=1)
     for output, member in enumerate((2, 3)):
@@ -137,8 +137,8 @@ def test_a_record_holds_every_member_and_a_run_in_through_the_sequence_before(pr
     assert members["seed"] == [0, 0, 1, 1]
     np.testing.assert_allclose(members["bound"], fitted.bounds, rtol=1e-3)
     with floating_point("float32"):
-        course = make_course(fleet, problem, through=True)
-        whole = evaluate(fitted.state.ssm, fleet, course, EVALUATION, seed=0, keep=(3,))
+        layout = lay_out_runs(fleet, problem, through=True)
+        whole = evaluate(fitted.state.ssm, fleet, layout, EVALUATION, seed=0, keep=(3,))
     before, test = problem.sequences[:2]
     assert len(whole.mean[3][0]) == len(before) + len(test)
     scaled = fold_1.fitted_.scaling.outputs(test.outputs)[:, 1]
@@ -185,10 +185,10 @@ def test_all_experiments_at_smoke_scale(tmp_path):
         again = reproduce(what, setting, deadline=None, only=None, tell=lambda line: None)
         assert not again.ran
     results = Results.read(tmp_path, "smoke")
-    text = page(results, ())
+    text = make_page(results, ())
     assert "not run" not in text.replace("| not run |\n", "|\n").split("## What differs")[1].replace('"not run"', "")
     pytest.importorskip("matplotlib")
-    from mrgpssm.paper.pages.figures import draw_all
+    from mrgpssm.paper.page.figures import draw_all
 
     assert len(draw_all(results, tmp_path)) == 8
 

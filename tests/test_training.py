@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm.data import Scaling, Sequence, flatten
+from mrgpssm.data import Scaling, Sequence
 from mrgpssm.errors import FitError
 from mrgpssm.model import PAPER, STABLE, init_ssm
 from mrgpssm.prediction.run import Particles, free_run
 from mrgpssm.training import Task, TrainingSettings, backfit
 from mrgpssm.training.backfit import partial_output
 from mrgpssm.training.journal import Journal
+from mrgpssm.training.series import flatten
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather, learning_rate, member_outputs, trainable
 from mrgpssm.training.sweep import Walk, begin, series_bound, sweep, walk

@@ -14,13 +14,13 @@ from budget import SIGMAS
 from configurations import Family, as_oracle, random_component, random_ssm
 
 from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.data.series import Series, make_clock
 from mrgpssm.gp import RBF
 from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.run import Particles, assimilate, free_run
 from mrgpssm.rollout import draw_process
 from mrgpssm.training import Task, TrainingSettings, backfit
 from mrgpssm.training.journal import Journal
+from mrgpssm.training.series import Series, make_clock
 from mrgpssm.training.state import Cache, FitInfo
 from mrgpssm.training.sweep import begin, sweep
 

@@ -10,8 +10,7 @@ from mrgpssm.cli.report import open_page
 from mrgpssm.cli.show import print_rows, say
 from mrgpssm.errors import ConfigError, MissingPackageError, need
 from mrgpssm.file.record import write_record
-from mrgpssm.paper.demo import run_demo
-from mrgpssm.paper.demo_page import demo_evidence
+from mrgpssm.paper.demo import gather_demo, run_demo
 from mrgpssm.report.html import check_installed, write_html
 
 
@@ -49,7 +48,7 @@ def _report(result, path: Path, command: str) -> None:
     except MissingPackageError as missing:
         say(f"No report: {missing}")
         return
-    write_html(demo_evidence(result, command), path)
+    write_html(gather_demo(result, command), path)
     say(f"Report: {path.resolve()}")
     if sys.stdout.isatty():  # a page that opens by itself is for somebody who watches
         open_page(path)
@@ -57,10 +56,10 @@ def _report(result, path: Path, command: str) -> None:
 
 def _print_table(result) -> None:
     rows = []
-    for name, outcome in result.outcomes.items():
-        s = outcome.scores
+    for name, entry in result.entries.items():
+        s = entry.scores
         covers = [f"{100 * s[key]:.0f}" for key in ("coverage_50", "coverage_90")]
-        numbers = [f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", *covers, f"{outcome.seconds:.0f}"]
+        numbers = [f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", *covers, f"{entry.seconds:.0f}"]
         rows.append([name, *numbers])
     columns = ["model", "RMSE", "fit %", "nLL", "50 % cover", "90 % cover", "seconds"]
     print_rows("Free run over a fresh recording", columns, rows)

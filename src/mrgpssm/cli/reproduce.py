@@ -8,12 +8,12 @@ import typer
 
 from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError, FitError, MissingPackageError, need
+from mrgpssm.file import write_atomic
 from mrgpssm.paper.config import EXPERIMENTS, SCALES
-from mrgpssm.paper.pages import page as pages
-from mrgpssm.paper.pages.results import Results
-from mrgpssm.paper.run import Setting
+from mrgpssm.paper.page.results import Results
+from mrgpssm.paper.page.text import IMAGES, make_page, show_tables
+from mrgpssm.paper.run import Setting, reproduce_on
 from mrgpssm.paper.run import reproduce as run
-from mrgpssm.paper.workers import reproduce_on
 from mrgpssm.sweep.engine import Workers
 
 OUT = Path("results/reproduce")
@@ -78,16 +78,16 @@ def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Pat
     results = Results.read(out, scale)
     if show:
         for name in names:
-            for line in (name, "", *pages.show(results, name).splitlines(), ""):
+            for line in (name, "", *show_tables(results, name).splitlines(), ""):
                 say(line)
     if page is None:
         return
     try:
-        figures = need("mrgpssm.paper.pages.figures", "No figures: matplotlib is missing", "plot")
+        figures = need("mrgpssm.paper.page.figures", "No figures: matplotlib is missing", "plot")
     except MissingPackageError as missing:
         say(missing, err=True)
         drawn = []
     else:
-        drawn = figures.draw_all(results, page.parent / pages.IMAGES)
-    pages.write_page(results, page, drawn)
+        drawn = figures.draw_all(results, page.parent / IMAGES)
+    write_atomic(page, make_page(results, drawn).encode())
     say(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")

@@ -1,7 +1,8 @@
 """What a run leaves behind: config, seed, versions, hardware, seconds, numbers. Tables and figures read only this.
 
 A record also holds a mark of every part of the package. A page that is made from records compares these marks with the
-sources as they are, and says which of its numbers were measured on an older version of the code.
+sources as they are, and says which of its numbers were measured on an older version of the code. Every record of the
+project is written and read here; those of this repository lie under `results`.
 """
 
 import functools
@@ -15,10 +16,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.file import write_atomic
+from mrgpssm.errors import ModelFileError
+from mrgpssm.file import read_json, write_atomic
 
 OLDER = "measured on an older version of the code"
-ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep", "tune")  # parts that no number on a page comes from
+ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep")  # parts that no number on a page comes from
 _PACKAGES = ("mrgpssm", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 
@@ -53,6 +55,14 @@ def write_record(path: Path, content: dict[str, Any], indent: int | None = 1) ->
     """Write a record as JSON, whole or not at all."""
     text = json.dumps(content | {"environment": environment(), "sources": sources()}, indent=indent, sort_keys=True)
     write_atomic(path, (text + "\n").encode())
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """A record, or None where there is no whole one: what it is of can then be measured again."""
+    try:
+        return read_json(path)
+    except ModelFileError:
+        return None
 
 
 @functools.cache

@@ -1,6 +1,7 @@
-"""What users named, as text that is safe to show: on a terminal, in a figure, in a file that a spreadsheet opens."""
+"""Text that is safe to show: on a terminal, in a figure, on a page, in a file that a spreadsheet opens."""
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 _CONTROL = ("Cc", "Cf", "Cs")
 _FORMULA = ("=", "+", "-", "@")
@@ -21,3 +22,9 @@ def csv_name(name: str) -> str:
     """A name as it stands in CSV files: one line, after an apostrophe where a spreadsheet would see a formula."""
     line = " ".join(name.split())
     return f"'{line}" if line.startswith(_FORMULA) else line
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -6,9 +6,9 @@ from typing import Any
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.errors import DataError
 from mrgpssm.paper.config import Experiment, Method
+from mrgpssm.paper.costs import step_seconds, sweep_seconds
 from mrgpssm.paper.fleet import make_fleet
 from mrgpssm.paper.problems import Problem
-from mrgpssm.paper.timing import step_seconds, sweep_seconds
 from mrgpssm.spec import Spec
 
 TIMING = "timing"

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.data import Scaling, apply_drive, check_alike, check_lengths, flatten
+from mrgpssm.data import Scaling, apply_drive, check_alike, check_lengths
 from mrgpssm.errors import ConfigError
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.problems import Problem
 from mrgpssm.spec import Spec
 from mrgpssm.training import Plan, Task
 from mrgpssm.training.members import make_members, start_on_data, training_settings
+from mrgpssm.training.series import flatten
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling
 from mrgpssm.errors import FitError
 from mrgpssm.paper.config import Evaluation, Method
-from mrgpssm.paper.evaluate import METRICS, Outcome, evaluate, make_course
+from mrgpssm.paper.evaluation import METRICS, Outcome, evaluate, lay_out_runs
 from mrgpssm.paper.fleet import Fleet, chosen, make_fleet
 from mrgpssm.paper.problems import Problem
 from mrgpssm.paper.records import numbers
@@ -25,7 +25,7 @@ POINTS = 240  # of a free run in a record
 
 
 @dataclass(frozen=True)
-class Piece:
+class ExperimentPiece:
     """One record's worth of work: its name, what its hash is of, how much work it is, and how to do it.
 
     `product` is a file that it leaves beside its record; a piece without it is not done. The pieces after one that is
@@ -67,11 +67,11 @@ def run_method(method: Method, problem: Problem, evaluation: Evaluation, *, show
         best = chosen(fleet, fitted.bounds)
         keep = best[0].tolist() if traces else []
         ssm = fitted.state.ssm
-        outcome = evaluate(ssm, fleet, make_course(fleet, problem), evaluation, seed=spec.training.seed, keep=keep)
+        outcome = evaluate(ssm, fleet, lay_out_runs(fleet, problem), evaluation, seed=spec.training.seed, keep=keep)
         result = _result(fleet, problem, fitted, best, outcome)
         if all(fold.before for fold in problem.folds):
-            course = make_course(fleet, problem, through=True)
-            again = evaluate(ssm, fleet, course, evaluation, seed=spec.training.seed)
+            layout = lay_out_runs(fleet, problem, through=True)
+            again = evaluate(ssm, fleet, layout, evaluation, seed=spec.training.seed)
             result["through"] = {name: numbers(again.metrics[name]) for name in METRICS}
         if traces:
             result["traces"] = _traces(problem, outcome, best[0])

@@ -7,6 +7,7 @@ import numpy as np
 
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.forecast import Forecast
+from mrgpssm.prediction.learned import Learned
 
 
 @dataclass(frozen=True)
@@ -26,52 +27,6 @@ class SimulatedRecording:
     def error(self) -> np.ndarray:
         """(T, D_y) measured minus simulated mean."""
         return self.measured - self.run.mean
-
-
-@dataclass(frozen=True)
-class LearnedComponent:
-    """What one component of one model learned, in scaled units: z = [x, u].
-
-    `lengthscales` is (D + D_u,), `gain` the linear input matrix B (D, D_u). Beside the inputs, D_u counts
-    `Learned.states`; a component does not see those with an infinite lengthscale.
-    """
-
-    resolution: int
-    lengthscales: np.ndarray
-    gain: np.ndarray
-
-
-@dataclass(frozen=True)
-class DriftMap:
-    """dx/dt of a component's contribution to an output, over that contribution and the input that matters most.
-
-    Everything is in the data's units; all other coordinates stay at their medians. `inducing` and `visited` are (n, 2).
-    """
-
-    output: int
-    resolution: int
-    input: int
-    level: np.ndarray
-    drive: np.ndarray
-    drift: np.ndarray
-    inducing: np.ndarray
-    visited: np.ndarray
-
-
-@dataclass(frozen=True)
-class Learned:
-    """The fitted model as numbers: components of every model, drift maps, bounds (models, restarts).
-
-    `states` are what the report calls states that drive faster components; `mixed` is how many restarts of every model
-    are kept, those with the best bounds, as a mixture.
-    """
-
-    groups: tuple[tuple[int, ...], ...]
-    components: tuple[tuple[LearnedComponent, ...], ...]
-    drifts: tuple[DriftMap, ...]
-    bounds: np.ndarray
-    states: tuple[str, ...] = ()
-    mixed: int = 1
 
 
 @dataclass(frozen=True)

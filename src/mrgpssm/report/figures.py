@@ -1,7 +1,9 @@
 """Sections drawn for print (matplotlib, extra `plot`): one file per section."""
 
 import warnings
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,11 +11,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, pieces
 from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.palette import DIVERGING_LIGHT, LIGHT, SEQUENTIAL
-from mrgpssm.report.pictures import save_figure
 
 _POINTS = 4000
 _COLUMNS = 3
@@ -29,6 +31,13 @@ def write_figures(sections: list[Section], folder: Path, kind: str = "pdf") -> l
                 paths.append(folder / f"{section.key}.{kind}")
                 save_figure(draw(section), paths[-1], dpi=150)
     return paths
+
+
+def save_figure(figure: Figure, path: Path, **options: Any) -> None:
+    """Write a figure whole, in the format that the path ends in; `options` are those of `Figure.savefig`."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix.removeprefix(".") or "png", **options)
+    write_atomic(path, drawn.getvalue())
 
 
 def draw(section: Section) -> Figure:

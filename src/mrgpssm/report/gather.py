@@ -15,11 +15,11 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config
 from mrgpssm.estimator.estimator import load
 from mrgpssm.file import read_bytes, read_json
+from mrgpssm.prediction.drift import describe_learned
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
 from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording, TrainingData, make_drawable
-from mrgpssm.report.learned import extract_learned
 from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
@@ -77,7 +77,7 @@ def assemble(
     known: bool = False,
     **about: Any,
 ) -> RunEvidence:
-    """Evidence from what is already in memory; `about` are further fields of `RunEvidence`.
+    """RunEvidence from what is already in memory; `about` are further fields of `RunEvidence`.
 
     Recordings count as seen in training where the model recognises them, and all of them where that is `known`.
     """
@@ -99,7 +99,7 @@ def assemble(
         dt=model.dt,
         options=model.spec.to_json(),
         recordings=tuple(recordings),
-        learned=extract_learned(
+        learned=describe_learned(
             model, np.concatenate([apply_drive(model.spec.structure.drive, s).inputs for s in test])
         ),
         training=None if training is None else _shown(training),

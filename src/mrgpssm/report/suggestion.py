@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from mrgpssm.advice.suggest import Advice, Suggestion
 from mrgpssm.file.words import drawable
-from mrgpssm.report.pictures import save_figure
+from mrgpssm.report.figures import save_figure
 
 MOST_OUTPUTS = 6
 _ALONE, _CORNER = "#222222", "#888888"

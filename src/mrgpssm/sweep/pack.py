@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill, flatten
+from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill
 from mrgpssm.errors import FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.file.record import write_record
@@ -20,6 +20,7 @@ from mrgpssm.prediction.predict import scores
 from mrgpssm.sweep.runs import FORMAT, Loaded, Pack, Run, load_splits, record_path
 from mrgpssm.training import FleetFit, Plan, Task, begin, fit_fleet
 from mrgpssm.training.members import make_members, start_on_data, training_settings
+from mrgpssm.training.series import flatten
 
 Fresh = tuple[Task, SSM[Component]]
 

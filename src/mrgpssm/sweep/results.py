@@ -13,14 +13,14 @@ from mrgpssm.data.writers import csv_bytes
 from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
-from mrgpssm.sweep.runs import Run, read_record
+from mrgpssm.sweep.runs import Run, find_record
 
 
 def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
     """One row a run: who it is, the options that differ, and its scores; runs without a record are left out."""
-    found = [r for r in (read_record(directory, run) for run in runs) if r is not None]
-    keys = found[0]["options"] if found else {}
-    varied = [key for key in keys if len({json.dumps(r["options"][key]) for r in found}) > 1]
+    found = [r for r in (find_record(directory, run) for run in runs) if r is not None]
+    varied = [key for key in (found[0]["options"] if found else {}) if len({json.dumps(r["options"][key])
+                                                                             for r in found}) > 1]  # fmt: skip
     return pd.DataFrame([_row(r, varied) for r in found])
 
 

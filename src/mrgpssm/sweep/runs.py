@@ -11,8 +11,7 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.errors import ModelFileError
-from mrgpssm.file import read_json
+from mrgpssm.file.record import read_record
 from mrgpssm.spec import Spec
 from mrgpssm.sweep.config import SweepConfig, SweepDataset
 
@@ -87,18 +86,15 @@ def record_path(directory: Path, run: Run) -> Path:
     return directory / "runs" / f"{run.id}.json"
 
 
-def read_record(directory: Path, run: Run) -> dict[str, Any] | None:
+def find_record(directory: Path, run: Run) -> dict[str, Any] | None:
     """A run's record, or None where there is none that is whole and this run's; such a run is made again."""
-    try:
-        record = read_json(record_path(directory, run))
-    except ModelFileError:
-        return None
-    return record if _is_complete(record, run) else None
+    record = read_record(record_path(directory, run))
+    return record if record is not None and _is_complete(record, run) else None
 
 
 def without_record(directory: Path, runs: Iterable[Run]) -> list[Run]:
     """The runs that have no record on the disk."""
-    return [run for run in runs if read_record(directory, run) is None]
+    return [run for run in runs if find_record(directory, run) is None]
 
 
 def _is_complete(record: dict[str, Any], run: Run) -> bool:

@@ -24,6 +24,7 @@ from mrgpssm.rollout import FullMC, Noise, draw_noise, draw_process, draw_states
 from mrgpssm.training import torch_step
 
 OURS = "ours"
+FLOAT32_RATE = {"NVIDIA H200": 67e12}  # the vendor's figure for plain float32, operations a second
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,15 @@ class Size:
     latent: int = 2
     inputs: int = 4
     members: int = 1
+
+    @property
+    def operations(self) -> float:
+        """Additions and multiplications of one gradient step in products with the whitener's triangle.
+
+        One product in the forward pass, three in the reverse pass.
+        """
+        states = self.members * self.windows * self.samples * self.steps * self.latent
+        return 4 * 2 * states * self.inducing * (self.inducing + 1) / 2
 
 
 PAPER, PEERS = Size(), Size(windows=10, steps=50, samples=50, inducing=20, latent=4, inputs=1)

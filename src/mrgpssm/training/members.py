@@ -10,10 +10,11 @@ import numpy as np
 
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.arrays.types import Array, Float, Key
-from mrgpssm.data import Series, masks
+from mrgpssm.data import masks
 from mrgpssm.model import PRESETS, SSM, Component, init_ssm
 from mrgpssm.spec import Spec, Structure
 from mrgpssm.training import Task, TrainingSettings
+from mrgpssm.training.series import Series
 from mrgpssm.training.step import member_inputs
 
 _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for

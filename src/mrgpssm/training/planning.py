@@ -3,11 +3,12 @@
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.data import Filled, Scaling, Sequence, apply_drive, fill, flatten, trained_on, unseen_rows, with_copies
+from mrgpssm.data import Filled, Scaling, Sequence, apply_drive, fill, trained_on, unseen_rows, with_copies
 from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec
 from mrgpssm.training import Plan
 from mrgpssm.training.members import make_members, output_groups, start_on_data, training_settings
+from mrgpssm.training.series import flatten
 
 Sequences = list[Sequence]
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from mrgpssm.arrays.types import Array, Float, Int, Key, Keys, Scalar
-from mrgpssm.data import Series
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Noise, departures, draw_driven, draw_process, fastest
 from mrgpssm.training.devices import fleet_program
+from mrgpssm.training.series import Series
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_inputs, member_outputs
 

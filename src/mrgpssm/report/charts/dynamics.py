@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from mrgpssm.prediction.learned import DriftMap, LearnedComponent
 from mrgpssm.report.chart import Bars, Heat, Panel, Points, Section, Ticks
 from mrgpssm.report.charts.simulation import component_label
-from mrgpssm.report.evidence import DriftMap, LearnedComponent, RunEvidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import part_role
 
 _MOST = 12

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Scalar
-from mrgpssm.data.series import Series
+from mrgpssm.training.series import Series
 
 _LEAST_SHARE = 0.1
 

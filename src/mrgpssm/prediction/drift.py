@@ -1,4 +1,4 @@
-"""What a fitted model learned, as numbers to draw: lengthscales, input gains, drift over level and input."""
+"""What a fitted model learned: lengthscales, input gains, and the drift over level and input. JAX in, NumPy out."""
 
 import equinox as eqx
 import jax
@@ -9,15 +9,15 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Array
 from mrgpssm.model import SSM, Component, Dynamics
 from mrgpssm.prediction.fitted import FittedModel
-from mrgpssm.report.evidence import DriftMap, Learned, LearnedComponent
+from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
 
 _ROWS = 20_000  # of the test inputs, to see where the state goes
 _GRID = 41
 _SHOWN = 1500
 
 
-def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
-    """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
+def describe_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
+    """What each component of a model learned; `inputs` (T, D_u) are what it is driven by, in the data's units."""
     with floating_point(model.spec.structure.precision):
         parts = tuple(
             tuple(_component(ssm, part, model.spec.structure.resolutions[part]) for part in range(len(ssm.components)))
@@ -31,7 +31,7 @@ def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
             for component, resolution, driven in zip(
                 model.models[g].components,
                 model.spec.structure.resolutions,
-                _find_drives(model.models[g], drive),
+                _driven(model.models[g], drive),
                 strict=True,
             )
         ]
@@ -84,7 +84,7 @@ def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _find_drives(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
+def _driven(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
     """What drives every component: the inputs, followed by the noiseless runs of slower components."""
     paths, driven = {}, {}
     for part in ssm.walk_order():
