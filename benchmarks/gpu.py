@@ -14,7 +14,7 @@ from mrgpssm import native
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.file.record import device_name, write_record
 from mrgpssm.paper.config import load_experiment
-from mrgpssm.paper.fleet import make_fleet
+from mrgpssm.paper.fleet import make_problem_fleet
 from mrgpssm.paper.problems import engine_problem
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training.bench import FLOAT32_RATE, PAPER, Size, compare, free_run
@@ -27,7 +27,7 @@ def fleet(root: str) -> dict[str, Any]:
     with floating_point(options.structure.precision):
         problem = engine_problem("paper", root)
         for _ in range(2):
-            made = make_fleet(options, problem, method.observation_sd)
+            made = make_problem_fleet(options, problem, method.observation_sd)
             start = time.perf_counter()
             fit_fleet(made.plan, begin(made.plan, made.ssm), lambda _: None)
             seconds.append(round(time.perf_counter() - start, 2))

@@ -26,7 +26,7 @@ from mrgpssm.data import Scaling, apply_drive
 from mrgpssm.file.record import device_name, write_record
 from mrgpssm.paper.config import Evaluation
 from mrgpssm.paper.evaluation import evaluate, lay_out_runs
-from mrgpssm.paper.fleet import make_fleet
+from mrgpssm.paper.fleet import make_problem_fleet
 from mrgpssm.paper.problems import Problem, ProblemFold, engine_problem
 from mrgpssm.prediction.metrics import quantile_crps_terms
 from mrgpssm.runtime.distributions.student import student_nll
@@ -67,7 +67,7 @@ def train(name: str, problem: Problem, folder: Path) -> None:
     options = MRGPSSM(**arrange(**VARIANTS[name])).spec.fixed()
     begun = time.perf_counter()
     with floating_point(options.structure.precision):
-        fleet = make_fleet(options, problem)
+        fleet = make_problem_fleet(options, problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
         seconds = time.perf_counter() - begun
         everybody = list(range(fleet.size))

@@ -324,9 +324,9 @@ def test_pages_open_only_where_somebody_looks(monkeypatch, tmp_path):
 
 def test_the_demo_says_where_its_report_is_and_opens_it_on_a_terminal_only(monkeypatch, tmp_path, capsys):
     opened = []
-    monkeypatch.setattr("mrgpssm.paper.demo.gather_demo", lambda result, command: None)
-    monkeypatch.setattr("mrgpssm.report.html.write_html", lambda evidence, path: None)
-    monkeypatch.setattr("mrgpssm.cli.report.open_page", opened.append)
+    monkeypatch.setattr("mrgpssm.cli.demo.gather_demo", lambda result, command: None)
+    monkeypatch.setattr("mrgpssm.cli.demo.write_html", lambda evidence, path: None)
+    monkeypatch.setattr("mrgpssm.cli.demo.open_page", opened.append)
     demo_report(None, tmp_path / "report.html", "mrgpssm demo")
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'report.html'}\n")
     assert not opened

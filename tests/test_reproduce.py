@@ -16,7 +16,7 @@ from mrgpssm.errors import FitError
 from mrgpssm.paper import pieces
 from mrgpssm.paper.config import EXPERIMENTS, Evaluation, Method
 from mrgpssm.paper.evaluation import METRICS, evaluate, lay_out_runs, row_scores
-from mrgpssm.paper.fleet import chosen, in_units, make_fleet
+from mrgpssm.paper.fleet import choose_restarts, in_units, make_problem_fleet
 from mrgpssm.paper.page.results import Results
 from mrgpssm.paper.page.text import make_page
 from mrgpssm.paper.pieces import run_method
@@ -47,7 +47,7 @@ def problem():
 def trained(problem):
     """A fleet of 2 folds x 2 outputs."""
     with floating_point("float32"):
-        fleet = make_fleet(make_spec(TINY).fixed(), problem)
+        fleet = make_problem_fleet(make_spec(TINY).fixed(), problem)
         return fleet, fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
 
 
@@ -95,7 +95,7 @@ def test_a_member_of_a_fleet_over_folds_is_the_fitted_estimator(problem):
     """All of it, two components in two cycles: caches have other noise, hence the tolerance."""
     given = TINY | {"resolutions": (4, 1), "cycles": 2, "steps": 4, "samples": 400}
     with floating_point("float32"):
-        fleet = make_fleet(make_spec(given).fixed(), problem)
+        fleet = make_problem_fleet(make_spec(given).fixed(), problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
     alone = MRGPSSM(**arrange(**given, seed=1)).fit(
         [problem.sequences[n] for n in problem.folds[1].train], progress=False
@@ -170,7 +170,7 @@ def test_a_fleet_that_dies_is_a_record(problem, monkeypatch):
 def test_the_best_bound_is_chosen_and_nan_is_the_worst(trained):
     fleet, _ = trained
     four = dataclasses.replace(fleet, restart=np.array([0, 1, 0, 1]), output=np.zeros(4, int))
-    assert chosen(four, np.array([np.nan, -5.0, -np.inf, -np.inf])).tolist() == [[1], [2]]
+    assert choose_restarts(four, np.array([np.nan, -5.0, -np.inf, -np.inf])).tolist() == [[1], [2]]
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data.synthetic import two_scales
 from mrgpssm.paper.config import Experiment
-from mrgpssm.paper.fleet import Fleet, make_fleet
+from mrgpssm.paper.fleet import ProblemFleet, make_problem_fleet
 from mrgpssm.paper.problems import Problem, ProblemFold
 from mrgpssm.spec import make_spec
 from mrgpssm.training import begin, fit_fleet
@@ -38,7 +38,7 @@ BOUNDS = {
 }
 
 
-def step_seconds(fleet: Fleet) -> float:
+def step_seconds(fleet: ProblemFleet) -> float:
     """The median over chunks of two gradient steps of the component that trains first."""
     settings = replace(fleet.plan.settings, steps=(_LAPS + 1) * _CHUNK, chunk=_CHUNK)
     plan, stamps = replace(fleet.plan, settings=settings), []
@@ -48,7 +48,7 @@ def step_seconds(fleet: Fleet) -> float:
     return float(np.median(np.diff(stamps))) / _CHUNK
 
 
-def sweep_seconds(fleet: Fleet) -> float:
+def sweep_seconds(fleet: ProblemFleet) -> float:
     """One component over all data at stride 1."""
     plan, settings = fleet.plan, fleet.plan.settings
     start = begin(plan, fleet.ssm)
@@ -60,7 +60,7 @@ def sweep_seconds(fleet: Fleet) -> float:
     )
 
 
-def fit_seconds(fleet: Fleet) -> float:
+def fit_seconds(fleet: ProblemFleet) -> float:
     """A whole fit."""
     return median_seconds(lambda: fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None).state.ssm)
 
@@ -116,7 +116,7 @@ def _cost(timer, experiment: Experiment, whole, rows: int, name: str, value: int
         sizes[name] = value
     spec = make_spec(sizes).fixed()
     with floating_point(spec.structure.precision):
-        return timer(make_fleet(spec, _first_rows(whole, rows)))
+        return timer(make_problem_fleet(spec, _first_rows(whole, rows)))
 
 
 def _first_rows(whole, rows: int) -> Problem:

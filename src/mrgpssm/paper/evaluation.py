@@ -21,7 +21,7 @@ from jax.scipy.special import logsumexp, ndtr
 from mrgpssm.arrays.types import Array, Float, Int, Key
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.config import Evaluation
-from mrgpssm.paper.fleet import Fleet
+from mrgpssm.paper.fleet import ProblemFleet
 from mrgpssm.paper.problems import Problem
 from mrgpssm.training import Task
 from mrgpssm.training.series import Series
@@ -52,7 +52,7 @@ class Outcome:
     std: dict[int, list[np.ndarray]]
 
 
-def lay_out_runs(fleet: Fleet, problem: Problem, through: bool = False) -> RunLayout:
+def lay_out_runs(fleet: ProblemFleet, problem: Problem, through: bool = False) -> RunLayout:
     """Every member's test sequences from their first row; with `through`, from the first row of the one before."""
     lengths = np.array([len(s) for s in problem.sequences])
     offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
@@ -69,7 +69,7 @@ def lay_out_runs(fleet: Fleet, problem: Problem, through: bool = False) -> RunLa
 
 def evaluate(
     ssm: SSM[Component],
-    fleet: Fleet,
+    fleet: ProblemFleet,
     layout: RunLayout,
     evaluation: Evaluation,
     *,

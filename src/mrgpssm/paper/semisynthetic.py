@@ -15,7 +15,7 @@ from mrgpssm.errors import DataError
 from mrgpssm.file import pack, read_tensors, unpack, write_atomic
 from mrgpssm.paper.config import Experiment
 from mrgpssm.paper.evaluation import evaluate, lay_out_runs
-from mrgpssm.paper.fleet import chosen, make_fleet
+from mrgpssm.paper.fleet import choose_restarts, make_problem_fleet
 from mrgpssm.paper.pieces import Laps, trace_rows
 from mrgpssm.paper.problems import Problem, ProblemFold, halves_problem, measurement
 from mrgpssm.paper.records import agree, numbers
@@ -45,9 +45,9 @@ def make_latents(
             floating_point(options.structure.precision),
             reporter(show, options.structure.resolutions, f"latents {key}") as report,
         ):
-            fleet = make_fleet(options, problem, experiment.methods[0].observation_sd)
+            fleet = make_problem_fleet(options, problem, experiment.methods[0].observation_sd)
             fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report.steps))
-            best = chosen(fleet, fitted.bounds)[0]
+            best = choose_restarts(fleet, fitted.bounds)[0]
             layout = lay_out_runs(fleet, problem)
             outcome = evaluate(
                 fitted.state.ssm, fleet, layout, experiment.evaluation, seed=options.training.seed, keep=best.tolist()

@@ -16,7 +16,7 @@ _GRID = 41
 _SHOWN = 1500
 
 
-def describe_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
+def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """What each component of a model learned; `inputs` (T, D_u) are what it is driven by, in the data's units."""
     with floating_point(model.spec.structure.precision):
         parts = tuple(
@@ -31,7 +31,7 @@ def describe_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
             for component, resolution, driven in zip(
                 model.models[g].components,
                 model.spec.structure.resolutions,
-                _driven(model.models[g], drive),
+                _find_drives(model.models[g], drive),
                 strict=True,
             )
         ]
@@ -84,7 +84,7 @@ def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _driven(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
+def _find_drives(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
     """What drives every component: the inputs, followed by the noiseless runs of slower components."""
     paths, driven = {}, {}
     for part in ssm.walk_order():

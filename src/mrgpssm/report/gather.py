@@ -15,7 +15,7 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config
 from mrgpssm.estimator.estimator import load
 from mrgpssm.file import read_bytes, read_json
-from mrgpssm.prediction.drift import describe_learned
+from mrgpssm.prediction.drift import extract_learned
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
@@ -77,7 +77,7 @@ def assemble(
     known: bool = False,
     **about: Any,
 ) -> RunEvidence:
-    """RunEvidence from what is already in memory; `about` are further fields of `RunEvidence`.
+    """Evidence from what is already in memory; `about` are further fields of `RunEvidence`.
 
     Recordings count as seen in training where the model recognises them, and all of them where that is `known`.
     """
@@ -99,7 +99,7 @@ def assemble(
         dt=model.dt,
         options=model.spec.to_json(),
         recordings=tuple(recordings),
-        learned=describe_learned(
+        learned=extract_learned(
             model, np.concatenate([apply_drive(model.spec.structure.drive, s).inputs for s in test])
         ),
         training=None if training is None else _shown(training),

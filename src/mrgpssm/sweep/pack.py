@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
@@ -14,15 +13,11 @@ from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_leng
 from mrgpssm.errors import FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.file.record import write_record
-from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel, write_model
 from mrgpssm.prediction.predict import scores
 from mrgpssm.sweep.runs import FORMAT, Loaded, Pack, Run, load_splits, record_path
-from mrgpssm.training import FleetFit, Plan, Task, begin, fit_fleet
-from mrgpssm.training.members import make_members, start_on_data, training_settings
-from mrgpssm.training.series import flatten
-
-Fresh = tuple[Task, SSM[Component]]
+from mrgpssm.training import FleetFit, begin, fit_fleet
+from mrgpssm.training.fleet import Member, make_fleet
 
 
 def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
@@ -61,20 +56,15 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     measured = [apply_drive(spec.structure.drive, s) for s in everything]
     driven = [apply_drive(spec.structure.drive, fill(s).sequence) for s in everything]
     scalings = {name: Scaling.fit([measured[i] for i in at]) for name, at in zip(names, places, strict=True)}
+    trained = {name: np.isin(np.arange(len(everything)), at) for name, at in zip(names, places, strict=True)}
+    columns = {run.output: (everything[0].output_names.index(run.output),) for run in pack.runs}
+    members = [
+        Member(run.spec.training.seed, 0, number, columns[run.output], trained[run.split], names.index(run.split))
+        for run in pack.runs
+        for number in range(spec.training.restarts)
+    ]
     with floating_point(spec.structure.precision):
-        dtype = jnp.dtype(spec.structure.precision)
-        seeds, width = {run.spec.training.seed for run in pack.runs}, len(driven[0].input_names)
-        fresh = {seed: make_members(spec.change(seed=seed), len(driven), width, 1) for seed in seeds}
-        trained = dict(zip(names, places, strict=True))
-        parts = [
-            _member(run, fresh[run.spec.training.seed], driven, trained[run.split], names.index(run.split))
-            for run in pack.runs
-        ]
-        tasks, ssm = (jax.tree.map(lambda *x: jnp.concatenate(x), *trees) for trees in zip(*parts, strict=True))
-        series = flatten(driven, list(scalings.values()), dtype)
-        if spec.structure.drive:
-            ssm = start_on_data(ssm, series, tasks)
-        plan = Plan(training_settings(spec), series, tasks, spec.structure.resolutions)
+        plan, ssm = make_fleet(spec, driven, list(scalings.values()), members)
         fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
     return [_take_run(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
 
@@ -89,23 +79,6 @@ def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[i
                 everything.append(s)
         places.append([next(i for i, other in enumerate(everything) if other is s) for s in half])
     return everything, places
-
-
-def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int], scaling: int) -> Fresh:
-    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in units of its split's scaling.
-
-    Runs with equal seeds begin with the same values, `fresh`, which are made once.
-    """
-    task, ssm = fresh
-    column = everything[0].output_names.index(run.output)
-    members = run.spec.training.restarts
-    training = np.isin(np.arange(len(everything)), train)
-    return Task(
-        key=task.key,
-        columns=jnp.full((members, 1), column, jnp.int32),
-        training=jnp.asarray(np.broadcast_to(training, (members, len(everything)))),
-        scaling=jnp.full((members,), scaling, jnp.int32),
-    ), ssm
 
 
 def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:

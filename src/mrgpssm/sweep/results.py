@@ -19,8 +19,8 @@ from mrgpssm.sweep.runs import Run, find_record
 def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
     """One row a run: who it is, the options that differ, and its scores; runs without a record are left out."""
     found = [r for r in (find_record(directory, run) for run in runs) if r is not None]
-    varied = [key for key in (found[0]["options"] if found else {}) if len({json.dumps(r["options"][key])
-                                                                             for r in found}) > 1]  # fmt: skip
+    keys = found[0]["options"] if found else {}
+    varied = [key for key in keys if len({json.dumps(r["options"][key]) for r in found}) > 1]
     return pd.DataFrame([_row(r, varied) for r in found])
 
 
