@@ -1,4 +1,4 @@
-"""What a fitted model learned, as numbers to draw: lengthscales, input gains, drift over level and input."""
+"""What a fitted model has learned, as numbers to draw: lengthscales, input gains, drift over level and input."""
 
 import equinox as eqx
 import jax
@@ -17,7 +17,7 @@ _SHOWN = 1500
 
 
 def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
-    """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
+    """The learned model for the report; `inputs` (T, D_u) are its inputs in the data's units."""
     with floating_point(model.options.precision):
         parts = tuple(
             tuple(_component(ssm, part, model.options.resolutions[part]) for part in range(len(ssm.components)))
@@ -82,7 +82,7 @@ def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
 
 
 def _find_drives(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
-    """What drives every component: the inputs, followed by the noiseless runs of slower components."""
+    """The drive of every component: the inputs, followed by the noiseless runs of slower components."""
     paths, driven = {}, {}
     for part in ssm.walk_order():
         driven[part] = np.concatenate([drive, *(paths[j] for j in ssm.slower(part))], axis=1)
@@ -151,7 +151,7 @@ def most_relevant(lengthscales: np.ndarray, gain: np.ndarray) -> int:
 
 
 def _axis(values: np.ndarray) -> np.ndarray:
-    """An even grid over where the values lie, a little beyond on both sides."""
+    """An even grid over the range of the values, slightly extended on both sides."""
     low, high = np.quantile(values, [0.002, 0.998])
     margin = 0.15 * max(high - low, 1e-6)
     return np.linspace(low - margin, high + margin, _GRID)

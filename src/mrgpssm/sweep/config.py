@@ -39,7 +39,7 @@ _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": flo
 
 @dataclass(frozen=True)
 class SweepSplit:
-    """Files that train and files that test."""
+    """Files for training and files for testing."""
 
     name: str
     train: tuple[str, ...]
@@ -72,12 +72,12 @@ class SweepConfig:
 
 
 def read_sweep(path: Path) -> SweepConfig:
-    """Read and check a sweep's file; relative paths are those of the folder it lies in."""
+    """Read and check the file of a sweep; its paths are relative to its folder."""
     return make_sweep(read_toml(path), path.parent, str(path))
 
 
 def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:
-    """A sweep from its tables; `where` is what messages call the source."""
+    """A sweep from its tables; `where` names the source in messages."""
     _known(tables, ("sweep", "dataset", "model", "grid", "run"), f"{where}: unknown section")
     sweep = _table(tables.get("sweep", {}), _SWEEP, f"{where}: [sweep]")
     datasets = tables.get("dataset", [])
@@ -95,7 +95,7 @@ def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:
 
 
 def _combinations(tables: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """All combinations of the grid and all listed runs, over the shared options."""
+    """All combinations of the grid and all listed runs, merged with the shared options."""
     shared, grid, listed = tables.get("model", {}), tables.get("grid"), tables.get("run", [])
     for name, values in (grid or {}).items():
         if not isinstance(values, list) or not values:

@@ -1,4 +1,4 @@
-"""One fleet of a sweep: trained as one program, every run judged like `MRGPSSM.score`, one record each."""
+"""One fleet of a sweep: train its runs as one program, score each like `MRGPSSM.score`, write one record each."""
 
 import time
 from dataclasses import replace
@@ -25,7 +25,7 @@ Fresh = tuple[Task, SSM[Component]]
 
 
 def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
-    """Train, judge and record the runs of a pack; their ids."""
+    """Train, score and record the runs of a pack; returns their ids."""
     began = time.perf_counter()
     data = load_splits(replace(pack.dataset, outputs=tuple(dict.fromkeys(run.output for run in pack.runs))))
     try:
@@ -48,7 +48,7 @@ def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> li
 
 
 def train(pack: Pack, data: Loaded) -> list[FittedModel]:
-    """The fitted model of every run; each gets what it gets alone."""
+    """The fitted model of every run, the same as if each had been trained alone."""
     options, names = pack.options, [s.name for s in pack.dataset.splits]
     halves = [data[name][0] for name in names]
     everything, places = _distinct(halves)
@@ -77,7 +77,7 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
 
 
 def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[int]]]:
-    """All training sequences once, and where those of every split are among them."""
+    """All distinct training sequences, and the indices of those of every split."""
     everything: list[Sequence] = []
     places = []
     for half in halves:
@@ -89,9 +89,9 @@ def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[i
 
 
 def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int], scaling: int) -> Fresh:
-    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in units of its split's scaling.
+    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, with the scaling of its split.
 
-    Runs with equal seeds begin with the same values, `fresh`, which are made once.
+    Runs with equal seeds share their starting values, `fresh`, which are made once.
     """
     task, ssm = fresh
     column = everything[0].output_names.index(run.output)
@@ -106,7 +106,7 @@ def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int]
 
 
 def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
-    """The run's part of the fleet as a model of its own."""
+    """The members of one run, as a fitted model."""
     members = slice(index * pack.options.restarts, (index + 1) * pack.options.restarts)
     own = FleetFit(
         jax.tree.map(lambda x: x[members], fleet.state), fleet.bounds[members], fleet.alive[members], fleet.history
