@@ -82,7 +82,7 @@ def _metadata(data: bytes, name: str) -> dict[str, Any]:
         raise ModelFileError(f"{name}: the file is empty or cut short ({len(data)} bytes).")
     length = int.from_bytes(data[:8], "little")
     if length > min(len(data) - 8, MOST_TEXT):
-        raise ModelFileError(f"{name}: this is no safetensors file, or it is cut short.")
+        raise ModelFileError(f"{name}: this is not a safetensors file, or it is cut short.")
     header = parse_json(data[8 : 8 + length], name)
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     if not isinstance(metadata, dict):

@@ -70,11 +70,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: the file cannot be read as UTF-8 text ({error}).") from None
     bare = _TOML_QUOTED.sub("q", text)
     if sum(map(bare.count, "=[{,")) > _TOML_VALUES:
-        raise ConfigError(f"{path}: there are more than {_TOML_VALUES:,} values; that is no configuration.")
+        raise ConfigError(f"{path}: there are more than {_TOML_VALUES:,} values; that is not a configuration.")
     if _LONG_KEY.search(bare) or _depth(bare) > _DEPTH:
         raise ConfigError(
             f"{path}: a key has more than {_KEY_PARTS} parts, or values nest deeper than {_DEPTH} levels; "
-            "that is no configuration."
+            "that is not a configuration."
         )
     try:
         return tomllib.loads(text)

@@ -88,7 +88,7 @@ def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
 def _range(name: str, value: Any, where: str) -> tuple[float, float]:
     default = model_keys().get(name)
     if isinstance(default, bool) or not isinstance(default, (int, float)):
-        raise ConfigError(f"{where}: tune.range.{name} is no numeric option of the model.")
+        raise ConfigError(f"{where}: tune.range.{name} is not a numeric option of the model.")
     numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
     if not numbers or not 0 <= value[0] < value[1] or (isinstance(default, int) and not all(map(is_count, value))):
         raise ConfigError(f"{where}: tune.range.{name} must be [lowest, highest], of the option's kind; got {value!r}.")
