@@ -216,7 +216,7 @@ BAD = [
     (["evaluate", "none.mrgpssm", "d.csv"], "no such file"),
     (["evaluate", "damaged.mrgpssm", "d.csv"], "checksum does not match"),
     (["evaluate", "cut.mrgpssm", "d.csv"], "cut.mrgpssm"),
-    (["evaluate", "text.mrgpssm", "d.csv"], "no safetensors file"),
+    (["evaluate", "text.mrgpssm", "d.csv"], "not a safetensors file"),
     (["evaluate", "empty_folder", "d.csv"], "holds no finished model"),
     (["evaluate", "m.mrgpssm", "none.csv"], "none.csv"),
     (["evaluate", "m.mrgpssm", "slow.csv", "--time", "t"], "dt is 1 s, the model's 0.1 s"),

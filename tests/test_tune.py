@@ -136,7 +136,7 @@ BAD = [
     ({"metric": "beauty"}, "tune.metric must be one of"),
     ({"resolutions": []}, "tune.resolutions must be a list of lists"),
     ({"resolutions": [[0]]}, "at least 1; got 0"),
-    ({"range": {"preset": [1, 2]}}, "tune.range.preset is no numeric option"),
+    ({"range": {"preset": [1, 2]}}, "tune.range.preset is not a numeric option"),
     ({"range": {"inducing": [5, 5]}}, "tune.range.inducing must be [lowest, highest]"),
     ({"range": {"inducing": [2.5, 5]}}, "tune.range.inducing must be [lowest, highest]"),
     ({"speed": 1}, "[tune] knows trials, metric, resolutions and range"),

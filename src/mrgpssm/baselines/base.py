@@ -148,7 +148,7 @@ class AbstractBaseline(abc.ABC):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "scaling_"):
-            raise ConfigError(f"This {type(self).__name__} has not learned yet; call fit first.")
+            raise ConfigError(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
 
 def _check_even(sequence: Sequence) -> None:

@@ -52,4 +52,4 @@ def _check_apart(training: list[Sequence], test: list[Sequence]) -> None:
             if seen.outputs.shape == fresh.outputs.shape and np.array_equal(
                 seen.outputs, fresh.outputs, equal_nan=True
             ):
-                raise DataError(f"{fresh.name} is among the training data too; test on recordings that nobody saw.")
+                raise DataError(f"{fresh.name} is among the training data too; test on other recordings.")

@@ -1,4 +1,4 @@
-"""`mrgpssm bench`: how fast, as ratios taken in one run."""
+"""`mrgpssm bench`: the speed of training and simulation on this machine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Gradient steps only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Time a gradient step by every path this machine has, its growth with each size, and free runs."""
+    """Time a gradient step with every implementation available here, its growth with each size, and free runs."""
     result = measure(quick, lambda line: say(line, err=True))
     if out is not None:
         write_record(out, result)

@@ -23,7 +23,7 @@ _Name = Annotated[str, typer.Argument(help="A name from `mrgpssm data list`.")]
 
 @app.command("list")
 def list_datasets(data_root: _Root = None, as_json: _Json = False) -> None:
-    """The datasets mrgpssm knows, and how much of each is at hand."""
+    """List the named datasets and how many of their files are on this machine."""
     rows = [(name, d.title, len(describe(name, data_root)), len(d.files)) for name, d in DATASETS.items()]
     if as_json:
         print_json({name: {"title": title, "present": present, "files": count} for name, title, present, count in rows})
@@ -34,7 +34,7 @@ def list_datasets(data_root: _Root = None, as_json: _Json = False) -> None:
 
 @app.command("describe")
 def describe_dataset(name: _Name, data_root: _Root = None, as_json: _Json = False) -> None:
-    """What a dataset is, and the files that are at hand."""
+    """Describe a dataset and its files on this machine."""
     found, files = dataset(name), describe(name, data_root)
     if as_json:
         about: dict[str, Any] = {key: getattr(found, key) for key in ("title", "licence", "homepage", "dt")}
@@ -57,7 +57,7 @@ def fetch_dataset(
     only: Annotated[list[str] | None, typer.Option(help="File names; repeat for more.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Another place to download from.")] = None,
 ) -> None:
-    """Download what is missing; checksums are verified where they are known."""
+    """Download missing files; known checksums are verified."""
     paths = fetch(name, data_root, base_url, only, lambda line: say(line, err=True))
     say(f"{len(paths)} files of {name} are at hand.")
 
@@ -68,7 +68,7 @@ def example_files(
     rows: Annotated[int, typer.Option(min=100, help="Rows of each file, 0.1 s apart.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the recordings.")] = 0,
 ) -> None:
-    """Write five CSV recordings of a made-up engine to try things on: three to train, one to validate, one to test.
+    """Write five CSV recordings of a made-up engine: three for training, one for validation, one for testing.
 
     Columns are t (seconds), the inputs speed, load, lambda and ignition, and the outputs NOx and Temp.
     """

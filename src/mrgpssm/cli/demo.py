@@ -1,4 +1,4 @@
-"""`mrgpssm demo`: why several resolutions, in a minute."""
+"""`mrgpssm demo`: why several resolutions help, in a minute."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the record, the figure and the report.")] = Path("demo-output"),
     kind: Annotated[str, typer.Option("--set", help="M1 or M2: the sets with a fast and a slow component.")] = "M1",
 ) -> None:
-    """Train five models on a two-scale system, let them run freely, and show which follow it."""
+    """Train five models on a system with two time scales, run them freely, and show which of them follow it."""
     if kind not in ("M1", "M2"):
         raise ConfigError(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
     say(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
@@ -42,7 +42,7 @@ def demo(
 
 
 def _report(result, path: Path, command: str) -> None:
-    """The page to look at; a sentence where its extra is missing."""
+    """Write the report page; if its extra is missing, say so."""
     try:
         check_installed()
     except MissingPackageError as missing:

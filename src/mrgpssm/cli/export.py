@@ -1,4 +1,4 @@
-"""`mrgpssm export`: the mean model for other machines."""
+"""`mrgpssm export`: write the mean model for other machines."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ def export(
     form: Annotated[str, typer.Option("--format", help="c or stablehlo.")] = "c",
     name: Annotated[str, typer.Option(help="Prefix of the C names.")] = "mrgpssm",
 ) -> None:
-    """Write the mean model as one dependency-free C99 file, or as a StableHLO program for `jax.export`."""
+    """Write the mean model as one C99 file without dependencies, or as a StableHLO program for `jax.export`."""
     if form not in ("c", "stablehlo"):
         raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")
     fitted = load(model / "model.mrgpssm" if model.is_dir() else model)

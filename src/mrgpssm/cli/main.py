@@ -1,6 +1,6 @@
-"""The `mrgpssm` command: user errors are one line and exit code 2, anything else that we can explain is exit code 1.
+"""The `mrgpssm` command. A user error is one line and exit code 2; any other known failure is exit code 1.
 
-The module of a command is imported when the command is asked for. The list of commands needs none of them.
+The module of a command is imported when the command is called. The list of commands imports none of them.
 """
 
 import os
@@ -34,7 +34,7 @@ COMMANDS = {
 
 
 def find_command(name: str) -> Any:
-    """Import a command: a Typer application that holds it, ready to be stopped by Ctrl-C."""
+    """Import a command, as a Typer application that Ctrl-C stops cleanly."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     found = getattr(import_module(f"mrgpssm.cli.{module}"), attribute)
     make_stoppable = import_module("mrgpssm.cli.stopping").make_stoppable
@@ -49,7 +49,7 @@ def find_command(name: str) -> Any:
 
 
 class _LazyGroup(TyperGroup):
-    """Lists the commands by their lines in `COMMANDS`; the one that is called is imported then."""
+    """Lists the commands from `COMMANDS` and imports a command when it is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, listed, rest = super().resolve_command(ctx, args)
@@ -71,7 +71,7 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 
 
 def main() -> None:
-    """Run the command line and turn what went wrong into one line on standard error and an exit code."""
+    """Run the command line; turn errors into one line on standard error and an exit code."""
     _keep_compiled_programs()
     try:
         with collect_warnings():
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _keep_compiled_programs() -> None:
-    """This process is ours: compiled programs go to the user's cache, unless the user has set JAX up otherwise."""
+    """Keep compiled programs in the user's cache, unless the user has configured JAX otherwise."""
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(user_cache() / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 

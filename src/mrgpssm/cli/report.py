@@ -1,4 +1,4 @@
-"""`mrgpssm report`: one page that says how good a run is, and why."""
+"""`mrgpssm report`: write one page that shows how good a run is, and why."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Judge a run on test data and write one HTML file with everything there is to see."""
+    """Evaluate a run on test data and write one HTML file with scores, figures and settings."""
     if out.suffix not in (".html", ".htm"):
         raise ConfigError(f"--out must end in .html; got {out.name!r}.")
     check_installed()
@@ -56,7 +56,7 @@ def report(
 
 
 def open_page(path: Path) -> bool:
-    """Open a page where there is a screen and somebody before it; says whether it did."""
+    """Open a page in a browser if there is a screen; returns whether it was opened."""
     seen = sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if os.environ.get("CI") or not seen:
         return False

@@ -1,4 +1,4 @@
-"""`mrgpssm reproduce`: the paper's experiments, piece by piece, and what the records say."""
+"""`mrgpssm reproduce`: run the experiments of the paper and show their records."""
 
 import time
 from pathlib import Path
@@ -37,7 +37,7 @@ def reproduce(
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to share the pieces.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Run an experiment of the paper; finished pieces are skipped, each leaves one record."""
+    """Run an experiment of the paper. Each piece leaves a record; finished pieces are skipped."""
     if what != "all" and what not in EXPERIMENTS:
         raise ConfigError(f"There is no experiment {what!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
     if minutes is not None and not minutes > 0:
@@ -74,7 +74,7 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
 
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
-    """What the records say, on the terminal or as a page with figures beside it."""
+    """Print the tables of the records, or write them as a page with figures."""
     results = Results.read(out, scale)
     if show:
         for name in names:

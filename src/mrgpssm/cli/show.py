@@ -31,7 +31,7 @@ _TITLES = {
 
 
 class StoppedError(Exception):
-    """Ctrl-C or SIGTERM, as an exception that typer hands on; KeyboardInterrupt it would swallow."""
+    """Stopped by Ctrl-C or SIGTERM. Typer passes this exception on; it would swallow KeyboardInterrupt."""
 
     def __init__(self, message: str, number: int):
         super().__init__(message)
@@ -39,13 +39,13 @@ class StoppedError(Exception):
 
 
 def say(text: object, err: bool = False) -> None:
-    """One line for people, whatever the names in it hold; `err` is standard error."""
+    """Print one line; control characters in names are removed. `err` prints to standard error."""
     typer.echo(printable(text), err=err)
 
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Doubts about data that turn up meanwhile: a line each on standard error at once, and a list of them."""
+    """Print every `DataWarning` to standard error once, and collect them in a list."""
     found: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", DataWarning)
@@ -63,12 +63,12 @@ def collect_warnings() -> Iterator[list[str]]:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object to standard output."""
     typer.echo(json.dumps(content, sort_keys=True))
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table; columns of numbers stand to the right. Nothing in it is read as markup."""
+    """Print a table; numbers are aligned to the right. Markup in cells is not interpreted."""
     table = Table(title=Text(printable(title)), title_justify="left")
     for index, column in enumerate(columns):
         numeric = all(row[index][:1].isdigit() or row[index][:1] == "-" for row in rows)
@@ -79,7 +79,7 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def print_scores(title: str, scores: "pd.DataFrame") -> None:
-    """Scores per output."""
+    """Print the scores of every output."""
     rows = [[str(output), *score_cells(row)] for output, row in scores.iterrows()]
     print_rows(title, ["output", *score_titles()], rows)
 
@@ -90,5 +90,5 @@ def score_titles(keys: Iterable[str] = _TITLES) -> list[str]:
 
 
 def score_cells(row: "pd.Series", keys: Iterable[str] = _TITLES) -> list[str]:
-    """One output's scores as text."""
+    """The scores of one output as text."""
     return [f"{100 * row[key]:.0f}" if key in _PERCENT else f"{row[key]:.4g}" for key in keys]

@@ -1,4 +1,4 @@
-"""`mrgpssm suggest`: which resolutions the data asks for, and why."""
+"""`mrgpssm suggest`: which resolutions suit the data, and why."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,7 +65,7 @@ def _as_json(found, ranked) -> dict[str, Any]:
 
 
 def _answer(found, ranked) -> str:
-    """One set of resolutions: what a fit uses, or what short training prefers to it."""
+    """The recommended resolutions: those a fit would use, or those preferred by short training."""
     windows = f"--window {found.window} --buffer {found.buffer}"
     own = ",".join(map(str, found.resolutions))
     best = ",".join(map(str, ranked[0].resolutions)) if ranked else own

@@ -21,7 +21,7 @@ def sweep(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run a grid of models; finished runs are skipped, so that the same command goes on after anything was killed."""
+    """Train a grid of models. Finished runs are skipped, so the same command continues an interrupted sweep."""
     if serial and (workers is not None or cluster is not None):
         raise ConfigError("--serial uses no workers; leave out --workers and --cluster.")
     chosen = read_sweep(config)

@@ -1,4 +1,4 @@
-"""`mrgpssm simulate` and `mrgpssm evaluate`: a model put to use from the shell."""
+"""`mrgpssm simulate` and `mrgpssm evaluate`."""
 
 import io
 from dataclasses import replace
@@ -38,7 +38,7 @@ def simulate(
     gaps: _Gaps = "split",
     as_json: _Json = False,
 ) -> None:
-    """Run freely over the inputs of tables; writes mean, std, quantiles and components of every output."""
+    """Run freely over the inputs of tables; write mean, std, quantiles and components of every output."""
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out must end in .csv or .parquet; got {out.name!r}.")
     if out.suffix == ".parquet":
@@ -78,7 +78,7 @@ def evaluate(
     ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Run freely over tables from their first row and compare with what was measured, and with baselines if asked."""
+    """Run freely over tables from their first row; score against the measured outputs, and compare with baselines."""
     methods = check_against(against, train)
     fitted = _load(model)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
@@ -129,7 +129,7 @@ def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_re
 
 
 def _cut(sequence, rows: int):
-    """The warm-up and the rest of a sequence, both with their times."""
+    """Split a sequence into the warm-up and the rest, both with their times."""
     if rows == 0:
         return None, sequence
     s = sequence

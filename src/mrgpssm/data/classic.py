@@ -116,14 +116,16 @@ def _read_text(path: Path, header: bool) -> np.ndarray:
     try:
         return np.loadtxt(lines, delimiter="," if path.suffix == ".csv" else None, ndmin=2, comments=None)
     except ValueError as error:
-        raise DataError(f"{path}: is no table of numbers ({_first_line(error)}); fetch it again.") from None
+        raise DataError(f"{path}: is not a table of numbers ({_first_line(error)}); fetch it again.") from None
 
 
 def _read_mat(path: Path, variables: tuple[str, ...]) -> np.ndarray:
     try:
         content = loadmat(path)
     except Exception as error:  # foreign bytes: the reader fails in as many ways as files can be broken
-        raise DataError(f"{path}: is no MATLAB file up to version 7 ({_first_line(error)}); fetch it again.") from None
+        raise DataError(
+            f"{path}: is not a MATLAB file up to version 7 ({_first_line(error)}); fetch it again."
+        ) from None
     have = [key for key in content if not key.startswith("__")]
     missing = [key for key in variables if key not in content]
     if missing:

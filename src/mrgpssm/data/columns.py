@@ -56,7 +56,7 @@ def read_block(values: Any, wanted: tuple[str, ...], kind: str, name: str) -> Bl
         The columns, as floats that share no memory with the table.
 
     Raises:
-        DataError: A column is missing or occurs twice, or a value is no number.
+        DataError: A column is missing or occurs twice, or a value is not a number.
     """
     wanted = tuple(str(label) for label in wanted)
     if isinstance(values, pd.Series) and values.name is None:
@@ -140,7 +140,7 @@ def _label(table: Table, name: str) -> str | None:
 
 
 def _number(value: object, table: Table) -> float | None:
-    """One cell as a number: NaN if missing, None if it is no number. Only text files hold numbers as text."""
+    """One cell as a number: NaN if missing, None if it is not a number. Only text files hold numbers as text."""
     if value is None or value is pd.NA or value is pd.NaT:
         return np.nan
     if isinstance(value, number_types.Real | np.bool_):
@@ -233,7 +233,7 @@ def _check_increasing(time: np.ndarray, place: str, row: Row) -> None:
     if not (steps > 0).all():
         first = int(np.argmax(~(steps > 0))) + 1
         what = "repeats the time before it" if steps[first - 1] == 0 else "goes back"
-        raise DataError(f"{place} {what} in {row(first)}; sort the rows, drop duplicates, or give one file a run.")
+        raise DataError(f"{place} {what} in {row(first)}; sort the rows, drop duplicates, or give one file per run.")
 
 
 def _seconds(table: Table, name: str) -> np.ndarray:

@@ -52,7 +52,7 @@ class Dataset:
 
 def _check_plain(name: str, owner: str) -> None:
     if name in ("", ".", "..") or re.search(r"[/\\:\x00]", name):
-        raise DataError(f"{owner}: {name!r} is no plain file or folder name; files stay inside the data root.")
+        raise DataError(f"{owner}: {name!r} is not a plain file or folder name; files stay inside the data root.")
 
 
 _BOSCH = "https://github.com/boschresearch/Bosch-Engine-Datasets"

@@ -135,7 +135,9 @@ def user_splits(root: str | Path | None = None) -> tuple[Split, ...] | None:
 def _engine(name: str) -> Dataset:
     entry = dataset(name)
     if name not in _PUBLISHED:
-        raise DataError(f"{name} is no engine set; load_dataset loads it. The engine sets are gengine1 and gengine2.")
+        raise DataError(
+            f"{name} is not an engine set; load_dataset loads it. The engine sets are gengine1 and gengine2."
+        )
     return entry
 
 

@@ -177,11 +177,11 @@ def _parse(body: str, delimiter: str, decimal: str, width: int, name: str) -> pd
             engine="c",
         )
     except (ValueError, OverflowError) as error:
-        raise DataError(f"{name}: the text is no table of columns ({one_line(error)}).") from None
+        raise DataError(f"{name}: the text is not a table of columns ({one_line(error)}).") from None
 
 
 def number(cell: str, decimal: str) -> float | None:
-    """The number in a text cell: NaN if it is missing, None if it is no number."""
+    """The number in a text cell: NaN if it is missing, None if it is not a number."""
     cell = cell.strip()
     if cell in MISSING:
         return np.nan
@@ -202,7 +202,9 @@ def _parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path, engine="pyarrow")
     except Exception as error:
-        raise DataError(f"{path.name}: this is no readable Parquet file ({one_line(error)}); save it again.") from None
+        raise DataError(
+            f"{path.name}: this is not a readable Parquet file ({one_line(error)}); save it again."
+        ) from None
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
@@ -215,12 +217,12 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
         raise
     except Exception as error:
         raise DataError(
-            f"{path.name}: this is no readable npz file of plain arrays ({one_line(error)}); "
+            f"{path.name}: this is not a readable npz file of plain arrays ({one_line(error)}); "
             "write it with numpy.savez and arrays of numbers."
         ) from None
     strange = [key for key, array in arrays.items() if not isinstance(array, np.ndarray)]
     if strange:
-        raise DataError(f"{path.name}: {strange[0][:80]!r} in the archive is no array; write it with numpy.savez.")
+        raise DataError(f"{path.name}: {strange[0][:80]!r} in the archive is not an array; write it with numpy.savez.")
     data, names = arrays.get("data"), arrays.get("names")
     if data is None or names is None:
         return arrays
@@ -252,7 +254,9 @@ def _mat(path: Path) -> dict[str, np.ndarray]:
     try:
         found = loadmat(path)
     except Exception as error:
-        raise DataError(f"{path.name}: this is no readable MATLAB file ({one_line(error)}); save it again.") from None
+        raise DataError(
+            f"{path.name}: this is not a readable MATLAB file ({one_line(error)}); save it again."
+        ) from None
     arrays = {key: value for key, value in found.items() if not key.startswith("__") and isinstance(value, np.ndarray)}
     return {key: value.ravel() if 1 in value.shape else value for key, value in arrays.items()}
 
@@ -271,7 +275,7 @@ def _make_frame(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[st
     asked = {key: lengths[key] for key in wanted if key in lengths} or lengths
     if len(set(asked.values())) > 1:
         sizes = listing(f"{key} ({rows})" for key, rows in asked.items())
-        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; store one table a file.")
+        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; store one table per file.")
     rows = next(iter(asked.values()))
     return pd.DataFrame({key: column for key, column in columns.items() if len(column) == rows})
 
@@ -288,7 +292,7 @@ def as_frame(table: Any, name: str) -> pd.DataFrame:
     if isinstance(table, Interchange):
         return _from_interchange(table, name)
     raise DataError(
-        f"{name}: a {type(table).__name__} is no table; give a path, a DataFrame, or a mapping of names to 1-d arrays."
+        f"{name}: a {type(table).__name__} is not a table; give a path, a DataFrame, or a mapping of names to arrays."
     )
 
 

@@ -54,7 +54,7 @@ class Columns:
                 raise DataError(f"Column {repeated[0]!r} is named twice among the {kind}; name every column once.")
         both = [name for name in self.inputs if name in self.outputs]
         if both:
-            raise DataError(f"Column {both[0]!r} is both an input and an output; decide for one.")
+            raise DataError(f"Column {both[0]!r} is both an input and an output; choose one.")
         if self.time in (*self.inputs, *self.outputs):
             kind = "input" if self.time in self.inputs else "output"
             raise DataError(

@@ -1,4 +1,4 @@
-"""What a run leaves behind: config, seed, versions, hardware, seconds, numbers. Tables and figures read only this.
+"""Records of runs: config, seed, versions, hardware, time and results. Tables and figures read only records.
 
 A record also holds a mark of every part of the package. A page that is made from records compares these marks with the
 sources as they are, and says which of its numbers were measured on an older version of the code. Every record of the
@@ -37,14 +37,14 @@ def environment() -> dict[str, Any]:
 
 
 def device_name() -> str:
-    """The kind of device that computes."""
+    """The kind of device that JAX computes on."""
     import jax
 
     return str(jax.devices()[0].device_kind)
 
 
 def _version(name: str) -> str:
-    """The installed version; a source checkout on the path counts as this package's."""
+    """The installed version of a package; for mrgpssm itself also the version of a source checkout."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -67,7 +67,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 @functools.cache
 def sources() -> dict[str, str]:
-    """A mark of every part of the package, as its sources are when first asked: the start of a SHA-256."""
+    """The start of the SHA-256 of every part of the package, computed on the first call."""
     top = Path(__file__).parents[1]
     marks: dict[str, Any] = {}
     for path in sorted(top.rglob("*")):
@@ -79,13 +79,13 @@ def sources() -> dict[str, str]:
 
 
 def is_older(record: dict[str, Any], ignored: Collection[str] = ASIDE) -> bool:
-    """Whether a part of the package that is not ignored has changed since; a record without marks is older."""
+    """Whether a part that is not ignored has changed since the record; a record without hashes is older."""
     then, now = record.get("sources", {}), sources()
     return any(then.get(part) != now.get(part) for part in {*then, *now} - set(ignored))
 
 
 def age_note(records: Iterable[dict[str, Any]]) -> str:
-    """What a page says of the age of its records; nothing where all were made by the code as it is."""
+    """The note of a page on the age of its records; empty if all were made by the current code."""
     ages = [is_older(record) for record in records]
     if not any(ages):
         return ""

@@ -1,7 +1,7 @@
-"""The protocol of nonlinearbenchmark.org in one call: learn, find the state from the first rows, run freely, score.
+"""The protocol of nonlinearbenchmark.org in one call: fit, set the state from the first rows, run freely, score.
 
-Of a test recording only the inputs and the first n outputs are used, n being the benchmark's own initialisation window;
-the error counts the rows after it, in the unit that the benchmark's table uses.
+Of a test recording only the inputs and the first n outputs are used, where n is the length of the benchmark's
+initialisation window. The error is computed over the rows after it, in the unit of the benchmark's table.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """The fitted model, the simulations (T, D_y) with the measured initialisation rows in place, and their errors."""
+    """The fitted model, the simulations (T, D_y) including the measured initialisation rows, and their errors."""
 
     model: MRGPSSM
     simulations: dict[str, np.ndarray]
@@ -37,7 +37,7 @@ class BenchmarkResult:
 def run_benchmark(
     benchmark: Any, model: MRGPSSM, *, samples: int = 100, seed: int = 0, progress: bool = True
 ) -> BenchmarkResult:
-    """Run a benchmark by its name in `nonlinear_benchmarks`, or given as (train, test) recordings of that package."""
+    """Run a benchmark by its name in `nonlinear_benchmarks`, or on its (train, test) recordings."""
     if isinstance(benchmark, str):
         train, test = _load(benchmark)
         unit, factor = UNITS[benchmark]
@@ -53,7 +53,7 @@ def run_benchmark(
 
 
 def simulate(model: MRGPSSM, recording: BenchmarkRecording, samples: int, seed: int) -> np.ndarray:
-    """(T, D_y): the measured outputs of the initialisation window, then the mean of the free run that it starts."""
+    """(T, D_y): the measured outputs of the initialisation window, then the mean of the free run after it."""
     s, n = recording.sequence, recording.initialisation
     if n < 2:  # a window of one row says nothing about a state
         return np.asarray(model.simulate(s.inputs, samples=samples, seed=seed).mean, float)
@@ -82,13 +82,13 @@ def _recordings(given: Any) -> list[BenchmarkRecording]:
 
 
 def _index_by_name(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
-    """Recordings by name; names that repeat get a number."""
+    """Recordings by name; repeated names get a number."""
     names = [r.sequence.name for r in recordings]
     unique = [n if names.count(n) == 1 else f"{n} {i + 1}" for i, n in enumerate(names)]
     return dict(zip(unique, recordings, strict=True))
 
 
 def _error(measured: np.ndarray, simulated: np.ndarray, factor: float) -> float | list[float]:
-    """RMSE per output; a bare number where there is one."""
+    """RMSE per output; a single number if there is one output."""
     values = [float(v) for v in factor * rmse(measured, simulated)]
     return values[0] if len(values) == 1 else values

@@ -1,7 +1,7 @@
-"""A sktime forecaster: y is what is learned, X drives it, intervals are quantiles of the free run's samples.
+"""A sktime forecaster: y are the outputs, X the inputs, and intervals are quantiles of the free run's samples.
 
-The state at the end of the training series is found by the warm-up filter over its last rows; the forecast runs on
-freely from there. X of a row acts from that row to the next, as everywhere in this package.
+The warm-up filter estimates the state at the end of the training series from its last rows. The forecast is a free run
+from there. As everywhere in this package, X of a row acts from that row to the next.
 """
 
 from typing import Any
@@ -102,7 +102,7 @@ class MRGPSSMForecaster(_Base):
         )
 
     def _future(self, X: pd.DataFrame | None, length: int) -> pd.DataFrame:
-        """Inputs of rows 0, 1, ..., length - 1 after training; where only some are given, each holds until the next."""
+        """Inputs of rows 0, 1, ..., length - 1 after training; a missing row holds the input before it."""
         if X is None:
             return pd.DataFrame(index=range(length))
         horizon = _sktime.ForecastingHorizon(X.index, is_relative=False, freq=self.fh.freq)
@@ -120,12 +120,12 @@ class MRGPSSMForecaster(_Base):
 
 
 def _number_rows(table: Any) -> Any:
-    """The table with rows that are counted: the horizon is in steps, whatever dates the index holds."""
+    """The table with rows numbered from 0, because the horizon is in steps, not in dates."""
     return table.reset_index(drop=True)
 
 
 def _varying(table: pd.DataFrame) -> list[Any]:
-    """Columns that say something: a constant input can be neither scaled nor learned from."""
+    """The columns that vary; a constant input can neither be scaled nor learned from."""
     values = table.to_numpy(float)
     varies = np.ptp(values, axis=0) > 1e-12 * np.maximum(1.0, np.abs(values.mean(axis=0)))
     return list(table.columns[varies])

@@ -85,7 +85,7 @@ def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
 
 
 def _find_drives(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
-    """What drives every component: the inputs, followed by the noiseless runs of slower components."""
+    """The drive of every component: the inputs, followed by the noiseless runs of slower components."""
     paths, driven = {}, {}
     for part in ssm.walk_order():
         driven[part] = np.concatenate([drive, *(paths[j] for j in ssm.slower(part))], axis=1)
@@ -154,7 +154,7 @@ def most_relevant(lengthscales: np.ndarray, gain: np.ndarray) -> int:
 
 
 def _axis(values: np.ndarray) -> np.ndarray:
-    """An even grid over where the values lie, a little beyond on both sides."""
+    """An even grid over the range of the values, slightly extended on both sides."""
     low, high = np.quantile(values, [0.002, 0.998])
     margin = 0.15 * max(high - low, 1e-6)
     return np.linspace(low - margin, high + margin, _GRID)

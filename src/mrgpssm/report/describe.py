@@ -1,4 +1,4 @@
-"""Tables of the page: what was asked of the model, what the data are, and what the verdict is."""
+"""The tables of the page: settings, data, and verdicts."""
 
 from typing import Any
 

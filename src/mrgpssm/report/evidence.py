@@ -1,4 +1,4 @@
-"""Everything a report is made of, as arrays and texts: nothing here knows JAX, files or figures."""
+"""The content of a report as arrays and texts, without JAX, files or figures."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,7 +43,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class OtherModel:
-    """Another model on the same test: its resolutions and its RMSE per output."""
+    """Another model on the same test data: its resolutions and its RMSE per output."""
 
     name: str
     resolutions: tuple[int, ...]
@@ -52,7 +52,7 @@ class OtherModel:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The recordings a model was trained on, as far as a report shows them."""
+    """The training recordings, as far as a report shows them."""
 
     names: tuple[str, ...]
     rows: tuple[int, ...]
@@ -62,7 +62,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """A run, its data, and what it does on a test; drives are the inputs and their averages."""
+    """A run, its data, and its free runs over test data; drives are the inputs and their averages."""
 
     name: str
     input_names: tuple[str, ...]
@@ -90,7 +90,7 @@ class RunEvidence:
 
     @property
     def seen_in_training(self) -> bool:
-        """Whether some recording was."""
+        """Whether some recording was in the training data."""
         return any(r.seen for r in self.recordings)
 
     @property
@@ -115,7 +115,7 @@ class RunEvidence:
 
 
 def digits_for(values: np.ndarray, least: int) -> int:
-    """How many digits numbers need so that `least` digits of their range are told, whatever their level."""
+    """The number of digits needed to show `least` significant digits of the range of these numbers."""
     known = values[np.isfinite(values)]
     size, span = (float(np.abs(known).max()), float(np.ptp(known))) if len(known) else (0.0, 0.0)
     level = np.log10(size / span) if span > 0 else 0.0
@@ -123,9 +123,9 @@ def digits_for(values: np.ndarray, least: int) -> int:
 
 
 def make_drawable(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
-    """A forecast that can be drawn, and the outputs for which it could not.
+    """A forecast with finite values only, and the outputs that had others.
 
-    Values that are not finite are put one span of the measurement above all that was measured, out of the way.
+    Values that are not finite are moved one span of the measurement above its maximum.
     """
     arrays = [run.mean, run.std, *run.quantiles.values(), *run.components.values()]
     lost = tuple(k for k in range(measured.shape[1]) if not all(np.isfinite(a[:, k]).all() for a in arrays))

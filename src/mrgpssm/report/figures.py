@@ -150,5 +150,5 @@ def _thin_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _join(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
-    """Recordings with a NaN after each, so that no line bridges them; times repeat their last value instead."""
+    """Recordings joined with a NaN after each, so that no line connects them; times repeat their last value instead."""
     return np.concatenate([np.append(p, p[-1] if repeat else np.nan) for p in parts])

@@ -1,4 +1,4 @@
-"""From a run to its evidence: the only place of a report that reads files and simulates, and it simulates once."""
+"""Gather the evidence of a run: the only part of a report that reads files and simulates. It simulates once."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ def gather(
     notes: str = "",
     compare: Sequence[Path] = (),
 ) -> RunEvidence:
-    """The evidence of a finished run, on the given test files, else its validation files, else its training files."""
+    """The evidence of a finished run on the given test files, or else on its validation or training files."""
     run = RunDirectory(root)
     if not run.model.exists():
         raise ConfigError(f"{root} holds no finished model; finish it with: mrgpssm resume {root}")
@@ -77,9 +77,9 @@ def assemble(
     known: bool = False,
     **about: Any,
 ) -> RunEvidence:
-    """Evidence from what is already in memory; `about` are further fields of `RunEvidence`.
+    """Evidence from data in memory; `about` are further fields of `RunEvidence`.
 
-    Recordings count as seen in training where the model recognises them, and all of them where that is `known`.
+    Recordings count as seen in training if the model recognises them, and all of them if `known` is true.
     """
     for column, name in enumerate(model.output_names):
         if all(np.isnan(s.outputs[:, column]).all() for s in test):
@@ -109,7 +109,7 @@ def assemble(
 
 
 def _doubts(model: FittedModel, test: Sequence[Series]) -> tuple[str, ...]:
-    """What was doubtful in training, and what is on the test."""
+    """The warnings of training, and those about the test data."""
     before = () if model.seen is None else model.seen.doubts
     return (*before, *doubt_scores(model.seen, test), *doubt_inputs(model.seen, test))
 
@@ -117,7 +117,7 @@ def _doubts(model: FittedModel, test: Sequence[Series]) -> tuple[str, ...]:
 def _test(
     model: FittedModel, config: RunConfig | None, data: Sequence[str], time: str | None, run: RunDirectory
 ) -> tuple[list[Series], bool]:
-    """The test recordings, and whether they are known to be those of training."""
+    """The test recordings, and whether they are known to be training recordings."""
     if data:
         return _read(model, config, data, time), False
     if config is None:
@@ -136,7 +136,7 @@ def _read(model: FittedModel, config: RunConfig | None, files: Sequence[str], ti
 
 
 def _training(model: FittedModel, config: RunConfig | None) -> list[Series] | None:
-    """The training recordings, where they are still to be found."""
+    """The training recordings, if their files still exist."""
     if config is None:
         return None
     try:
@@ -155,7 +155,7 @@ def _shown(training: Sequence[Series]) -> TrainingData:
 
 
 def _rival(root: Path, outputs: tuple[str, ...]) -> OtherModel:
-    """Another run's resolutions and the RMSE it reached on its validation data."""
+    """The resolutions of another run, and its RMSE on its validation data."""
     run = RunDirectory(root)
     if not (run.metrics.exists() and run.identity.exists()):
         raise ConfigError(f"{root} holds no run with scores; --compare takes runs that were trained with --validation.")
@@ -175,7 +175,7 @@ def _commands(
     notes: str,
     compare: Sequence[Path],
 ) -> tuple[str, ...]:
-    """The shell lines that make the run and this report again; a run that Python made is there to be reported."""
+    """The shell commands that repeat the run and this report; a run made in Python is only reported."""
     made = run.config.exists()
     fit = ["mrgpssm", "fit", str(run.config), "--run-dir", _AGAIN]
     words = ["mrgpssm", "report", _AGAIN if made else str(run.root)]

@@ -1,4 +1,4 @@
-"""One static page: verdict, figures, data, settings. Nothing leaves it, and nothing a user named can run in it."""
+"""One static page: verdict, figures, data, settings. It makes no requests, and names from users cannot run code."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ def write_html(evidence: RunEvidence, path: Path) -> None:
 
 
 def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
-    """The page as text; `drawn` are its sections where they are already made. Equal evidence gives equal pages."""
+    """The page as text; `drawn` are its sections if they exist already. Equal evidence gives equal pages."""
     jinja2, plotly = _need("jinja2"), _need("plotly.offline")
     strict = jinja2.StrictUndefined
     environment = jinja2.Environment(autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
@@ -51,7 +51,7 @@ def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
 
 
 def check_installed() -> None:
-    """One sentence before any work is done, where something is missing."""
+    """Raise an error before any work is done if a package is missing."""
     for name in ("jinja2", "plotly.offline"):
         _need(name)
 
@@ -61,7 +61,7 @@ def _need(name: str) -> Any:
 
 
 def _section(section: Section, payload: Payload) -> dict[str, Any]:
-    """A section as the template takes it; its panels go to the payload."""
+    """A section for the template; its panels go into the payload."""
     legends = [_legend(p) for p in section.panels]
     shared = legends[0] if len(legends) > 1 and all(legend == legends[0] for legend in legends) else []
     panels = [
@@ -78,7 +78,7 @@ def _section(section: Section, payload: Payload) -> dict[str, Any]:
 
 
 def _legend(panel: Panel) -> list[dict[str, Any]]:
-    """Names to press, each once, with the marks they stand for; a single mark needs none."""
+    """The entries of the legend with their marks; none for a single mark."""
     entries: dict[str, dict[str, Any]] = {}
     for index, mark in enumerate(panel.marks):
         kind = type(mark).__name__.lower()
@@ -102,7 +102,7 @@ def _legend(panel: Panel) -> list[dict[str, Any]]:
 
 
 def _policy(library: str, script: str) -> str:
-    """No request at all, and no script but the two whose digests are named."""
+    """A content security policy: no requests, and no scripts but the two with these hashes."""
     allowed = " ".join(f"'sha256-{_digest(text)}'" for text in (library, script))
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
@@ -115,7 +115,7 @@ def _digest(text: str) -> str:
 
 
 def _style() -> str:
-    """The style sheet, with the palette of both backgrounds as variables."""
+    """The style sheet, with the colours of both themes as variables."""
 
     def variables(roles: dict[str, str], diverging: tuple[str, ...]) -> str:
         scales = {"diverging": ",".join(diverging), "sequential": ",".join(SEQUENTIAL)}

@@ -1,7 +1,7 @@
-"""Panels as what the page's script reads: small numbers as JSON, long series thinned and packed.
+"""The data of the page's script: small arrays as JSON, long series thinned and compressed.
 
-A long series becomes 16-bit steps between its extremes (0.002 % of its range; 65535 is a gap), two points a bucket, so
-that all long series of a report together stay within a budget; the whole is compressed.
+A long series is stored as 16-bit steps between its extremes (0.002 % of its range; 65535 is a gap), two points per
+bucket, so that all long series of a report together stay within a budget. The whole is compressed.
 """
 
 import base64
@@ -24,9 +24,9 @@ _DIGITS = 6
 
 @dataclass
 class Payload:
-    """Panels and arrays of a page, collected one by one; what several marks share is kept once.
+    """Panels and arrays of a page, collected one by one; arrays shared by several marks are stored once.
 
-    The panels must outlive it: shared arrays are known by their identity.
+    The panels must outlive the payload, because shared arrays are recognised by their identity.
     """
 
     most: int
@@ -35,7 +35,7 @@ class Payload:
     _kept: dict[int, int] = field(default_factory=dict)
 
     def add(self, panel: Panel) -> int:
-        """Keep a panel; returns its number."""
+        """Store a panel; returns its number."""
         self.panels.append(
             {
                 "long": panel.long,
@@ -47,7 +47,7 @@ class Payload:
         return len(self.panels) - 1
 
     def to_text(self) -> str:
-        """Everything as base64 of gzip of JSON; the same content gives the same text."""
+        """Everything as JSON, compressed, in base64; the same content gives the same text."""
         return pack(json.dumps({"panels": self.panels, "arrays": self.arrays}, separators=(",", ":")))
 
     def _mark(self, panel: Panel, mark: Mark) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _axis(log: bool, span: tuple[float, float] | None, ticks: Ticks | None) -> d
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Numbers to six digits of their range, and of their size; what is not finite is null."""
+    """Numbers to six significant digits of their range; null if not finite."""
     values = np.asarray(values, float)
     digits = digits_for(values, _DIGITS)
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values.tolist()]

@@ -42,7 +42,7 @@ def suggestion_figure(suggestion: Suggestion, path: Path) -> None:
 
 
 def _scales(axis: Axes, advice: Advice) -> None:
-    """One lag alone, and each chosen scale moved while the others stay where they are."""
+    """The fit of a single lag, and the effect of moving each chosen scale while the others stay fixed."""
     e = advice.evidence
     axis.semilogx(e.grid, e.single, color=_ALONE, lw=1.2, label="one lag alone")
     for i, (scale, profile, colour) in enumerate(zip(advice.scales, e.profiles, _SCALES, strict=False)):

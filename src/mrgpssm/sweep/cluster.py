@@ -23,7 +23,7 @@ def _need_dask() -> Any:
 
 
 def gpu_count() -> int:
-    """GPUs that this process may use, found without touching them."""
+    """The number of GPUs this process may use, found without initialising them."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
@@ -35,7 +35,7 @@ def gpu_count() -> int:
 
 
 def worker_environments(workers: int | None) -> list[dict[str, str]]:
-    """One environment per worker: a GPU each where there are some, else two processor cores each."""
+    """One environment per worker: one GPU each if there are any, else two processor cores each."""
     gpus, shared = gpu_count(), {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     if gpus:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -46,7 +46,7 @@ def worker_environments(workers: int | None) -> list[dict[str, str]]:
 
 @contextlib.contextmanager
 def connect(address: str | None, workers: int | None) -> Iterator[Any]:
-    """A Dask client: of the scheduler at `address`, or of a cluster made for this call."""
+    """A Dask client for the scheduler at `address`, or for a local cluster started here."""
     distributed = _need_dask()
     if address is not None:
         try:
@@ -71,10 +71,10 @@ def connect(address: str | None, workers: int | None) -> Iterator[Any]:
 
 
 def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task]) -> Iterator[tuple[Task, str | None]]:
-    """Call `function` with every task on the workers; each task as it ends, with None, or why it is lost.
+    """Call `function` with every task on the workers; yields each task as it ends, with None or why it was lost.
 
-    Only a finished future is a finished task. One that failed or was cancelled, and all that are left when the
-    scheduler is gone, are lost.
+    Only a finished future is a finished task. A task is lost if its future failed or was cancelled, or if the scheduler
+    is gone.
     """
     left = dict(enumerate(tasks))
     try:
@@ -88,7 +88,7 @@ def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task
 
 
 def _reason(future: Any) -> str | None:
-    """None for a finished future, else why it is not."""
+    """None for a finished future, else why it did not finish."""
     if future.status == "finished":
         return None
     if future.status == "error":
@@ -102,7 +102,7 @@ def _short(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask's log is silent meanwhile: what is lost is said in one sentence at the end."""
+    """Silence the log of Dask; lost tasks are reported in one sentence at the end."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]
     try:

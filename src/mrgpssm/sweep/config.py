@@ -38,7 +38,7 @@ _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": flo
 
 @dataclass(frozen=True)
 class SweepSplit:
-    """Files that train and files that test."""
+    """Files for training and files for testing."""
 
     name: str
     train: tuple[str, ...]
@@ -71,7 +71,7 @@ class SweepConfig:
 
 
 def read_sweep(path: Path) -> SweepConfig:
-    """Read and check a sweep's file; relative paths are those of the folder it lies in."""
+    """Read and check the file of a sweep; its paths are relative to its folder."""
     return make_sweep(read_toml(path), path.parent, str(path))
 
 

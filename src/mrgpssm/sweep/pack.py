@@ -1,4 +1,4 @@
-"""One fleet of a sweep: trained as one program, every run judged like `MRGPSSM.score`, one record each."""
+"""One fleet of a sweep: train its runs as one program, score each like `MRGPSSM.score`, write one record each."""
 
 import time
 from dataclasses import replace
@@ -21,7 +21,7 @@ from mrgpssm.training.fleet import Member, make_fleet
 
 
 def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
-    """Train, judge and record the runs of a pack; their ids."""
+    """Train, score and record the runs of a pack; returns their ids."""
     began = time.perf_counter()
     data = load_splits(replace(pack.dataset, outputs=tuple(dict.fromkeys(run.output for run in pack.runs))))
     try:
@@ -70,7 +70,7 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
 
 
 def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[int]]]:
-    """All training sequences once, and where those of every split are among them."""
+    """All distinct training sequences, and the indices of those of every split."""
     everything: list[Sequence] = []
     places = []
     for half in halves:

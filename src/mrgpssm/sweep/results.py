@@ -1,4 +1,4 @@
-"""What a sweep found: a table of all runs, and a figure that compares them."""
+"""Results of a sweep: a table of all runs, and a figure that compares them."""
 
 import json
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def write_results(directory: Path, table: pd.DataFrame) -> list[Path]:
-    """results.csv, results.parquet where pyarrow is there, and comparison.png where matplotlib is."""
+    """Write results.csv, and results.parquet and comparison.png if pyarrow and matplotlib are installed."""
     written = [directory / "results.csv"]
     write_atomic(written[0], csv_bytes(table))
     if find_spec("pyarrow") is not None:
@@ -44,7 +44,7 @@ def write_results(directory: Path, table: pd.DataFrame) -> list[Path]:
 
 
 def label(row: pd.Series) -> str:
-    """A run's options that differ, but for the seed."""
+    """The options of a run that differ between runs, without the seed."""
     keys = [str(key) for key in row.index if str(key).startswith("option.")]
     parts = [f"{key.removeprefix('option.')}={row[key]}" for key in keys]
     return ", ".join(p for p in parts if not p.startswith("seed=")) or "all"

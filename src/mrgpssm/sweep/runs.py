@@ -1,4 +1,4 @@
-"""A sweep's runs: who they are, which of them are done, and how they are packed into fleets."""
+"""The runs of a sweep: their ids, their records, and how they are packed into fleets."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ Loaded = dict[str, tuple[list[Sequence], list[Sequence]]]
 
 
 def load_splits(dataset: SweepDataset) -> Loaded:
-    """Training and test sequences of every split; a file that several splits name is read once."""
+    """Training and test sequences of every split; each file is read once."""
     columns = Columns(dataset.inputs, dataset.outputs, dataset.time, dataset.dt)
     cache: dict[str, list[Sequence]] = {}
 
@@ -57,7 +57,7 @@ def load_splits(dataset: SweepDataset) -> Loaded:
 
 
 def fingerprint(sequences: Iterable[Sequence], output: str) -> str:
-    """SHA-256 of what a run sees of its data: inputs, one output, names and sampling."""
+    """SHA-256 of the data of a run: inputs, one output, names and sampling."""
     sha = hashlib.sha256()
     for s in sequences:
         sha.update(json.dumps([s.input_names, output, s.dt, s.inputs.shape]).encode())
@@ -68,7 +68,7 @@ def fingerprint(sequences: Iterable[Sequence], output: str) -> str:
 
 
 def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, SweepDataset]]:
-    """Every dataset x split x output x options; runs that ask for the same are one."""
+    """Every combination of dataset, split, output and options; equal runs are merged."""
     runs: dict[str, Run] = {}
     for dataset in config.datasets:
         for split, (train, test) in load_splits(dataset).items():
@@ -111,9 +111,9 @@ def _is_complete(record: dict[str, Any], run: Run) -> bool:
 
 
 def packs(runs: Iterable[Run], datasets: dict[str, SweepDataset], fleet: int) -> list[Pack]:
-    """Fleets of at most `fleet` models, of equal size where possible: every size is a program of its own.
+    """Fleets of at most `fleet` models, of equal size where possible, because every size is compiled separately.
 
-    A run with several restarts is as many models.
+    A run with several restarts counts as several models.
     """
     groups: dict[tuple[str, Spec], list[Run]] = {}
     for run in runs:

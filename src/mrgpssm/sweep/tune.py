@@ -37,7 +37,7 @@ _STUDY = "mrgpssm"
 
 @dataclass(frozen=True)
 class TuneConfig:
-    """What is searched: candidates for the resolutions, and ranges of other options."""
+    """The search space: candidates for the resolutions, and ranges of other options."""
 
     run: RunConfig
     trials: int
@@ -47,7 +47,7 @@ class TuneConfig:
 
     @property
     def journal(self) -> Path:
-        """Where trials are kept."""
+        """The file of the trials."""
         return Path(self.run.run.directory) / "tune.journal"
 
     def identity(self) -> str:
@@ -57,7 +57,7 @@ class TuneConfig:
 
 @dataclass(frozen=True)
 class BestTrial:
-    """The best trial: its value and its options; and how many trials there are."""
+    """The best trial: its value, its options, and the number of trials."""
 
     value: float
     options: dict[str, Any]
@@ -65,7 +65,7 @@ class BestTrial:
 
 
 def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
-    """Checked tables; `where` is what messages call the source."""
+    """Check the tables; `where` names the source in messages."""
     rest = {name: table for name, table in tables.items() if name != "tune"}
     run, tune = make_config(rest, where), tables.get("tune", {})
     if not isinstance(tune, dict) or set(tune) - {"trials", "metric", "resolutions", "range"}:
@@ -102,7 +102,7 @@ def _numeric(name: str) -> Whole | Number | None:
 
 
 def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> BestTrial:
-    """Run what is missing of the trials, in this process or in several, and return the best."""
+    """Run the missing trials, in this process or in several, and return the best trial."""
     _optuna()
     study = _study(config, 0)
     if study.user_attrs.get("identity", config.identity()) != config.identity():
@@ -129,7 +129,7 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> BestT
 
 
 def _share(config: TuneConfig, before: int, workers: int) -> None:
-    """The trials in several processes, which end when this one is stopped."""
+    """Run the trials in several processes, which end when this one is stopped."""
     context = multiprocessing.get_context("spawn")
     crew = [context.Process(target=_work_aside, args=(config, before + number)) for number in range(workers)]
     for process in crew:
@@ -144,7 +144,7 @@ def _share(config: TuneConfig, before: int, workers: int) -> None:
 
 
 def _work_aside(config: TuneConfig, seed: int) -> None:
-    """A terminal sends Ctrl-C to all processes; the first of them answers it for all."""
+    """Work in a child process. It ignores Ctrl-C, which the terminal sends to all processes; the parent stops it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _work(config, seed, None)
 
@@ -169,7 +169,7 @@ def _count_finished(study: Any) -> int:
 
 
 def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> None:
-    """Take trials until there are enough of all workers together."""
+    """Run trials until all workers together have run enough."""
     study, data = _study(config, seed), _load(config)
 
     def stop(study: Any, trial: Any) -> None:
@@ -193,7 +193,7 @@ def _load(config: TuneConfig) -> tuple[list[Sequence], list[Sequence]]:
 
 
 def _objective(config: TuneConfig, data: tuple[list[Sequence], list[Sequence]], trial: Any) -> float:
-    """The mean over outputs of the metric on the validation free run; what the data cannot carry is worst."""
+    """The metric on the validation free run, averaged over outputs; infinite if the options do not fit the data."""
     names = [", ".join(map(str, candidate)) for candidate in config.resolutions]
     chosen = config.resolutions[names.index(trial.suggest_categorical("resolutions", names))]
     options: dict[str, Any] = {"resolutions": list(chosen)}

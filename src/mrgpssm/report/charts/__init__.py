@@ -1,4 +1,4 @@
-"""From evidence to sections: one module per family of figures. Only NumPy; who draws is not known here."""
+"""Turn evidence into sections: one module per family of figures. Needs NumPy only; drawing happens elsewhere."""
 
 from collections.abc import Callable
 
@@ -32,5 +32,5 @@ SECTIONS: tuple[Callable[[RunEvidence], Section], ...] = (
 
 
 def sections(evidence: RunEvidence) -> list[Section]:
-    """All figures of a report, in reading order: what it does, how honest it is, why, and how it got there."""
+    """All figures of a report, in reading order: the simulation, its uncertainty, its errors, and training."""
     return [make(evidence) for make in SECTIONS]

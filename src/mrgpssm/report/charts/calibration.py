@@ -1,4 +1,4 @@
-"""Are the bands honest? Probability integral transform, and coverage against what was promised."""
+"""Are the bands calibrated? Probability integral transform, and actual against nominal coverage."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Other starts and other resolutions: how much of the result is luck, and how much is choice."""
+"""Other starts and other resolutions: how much the result depends on the seed and on the choice of resolutions."""
 
 import numpy as np
 

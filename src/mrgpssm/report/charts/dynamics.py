@@ -1,4 +1,4 @@
-"""What was learned: the drift of every component, and which inputs it listens to."""
+"""The learned dynamics: the drift of every component, and which inputs matter to it."""
 
 import numpy as np
 

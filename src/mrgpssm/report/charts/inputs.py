@@ -1,4 +1,4 @@
-"""Is the test about what training showed? Inputs of both, and how sure the model is where."""
+"""Do the test inputs lie in the training range? Inputs of both, and the predicted uncertainty along them."""
 
 import numpy as np
 

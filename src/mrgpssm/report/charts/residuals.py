@@ -1,4 +1,4 @@
-"""What the model leaves: does the error remember itself, and does it follow an input?"""
+"""Residuals: is the error correlated in time, and with the inputs?"""
 
 from dataclasses import dataclass
 
@@ -23,20 +23,20 @@ class Follows:
 
     @property
     def peak(self) -> tuple[float, float]:
-        """The strongest correlation after the input acted, and its lag in rows."""
+        """The strongest correlation at a lag of zero or more, and that lag in rows."""
         after = np.where(self.lags >= 0, np.abs(self.values), 0.0)
         at = int(np.argmax(after))
         return float(self.values[at]), float(self.lags[at])
 
 
 def lag_rows(evidence: RunEvidence) -> int:
-    """How far to look: ten steps of the slowest component, at least 40 rows, at most a quarter of the longest run."""
+    """The largest lag: ten steps of the slowest component, at least 40 rows, at most a quarter of the longest run."""
     longest = max(len(r.elapsed) for r in evidence.recordings)
     return int(max(min(max(10 * max(evidence.resolutions), 40), longest // 4, 1000), 1))
 
 
 def follows(evidence: RunEvidence, output: int) -> list[Follows]:
-    """The error of one output against every input."""
+    """Cross-correlations of the error of one output with every input."""
     lags, errors = lag_rows(evidence), evidence.errors(output)
     count = sum(int((~np.isnan(e)).sum()) for e in errors)
     own = autocorrelation(errors, lags)
@@ -123,7 +123,7 @@ def cross_correlations(evidence: RunEvidence) -> Section:
 
 
 def _strongest(found: list[Follows]) -> list[Follows]:
-    """As many inputs as there are colours, in their order: those that matter most."""
+    """The inputs with the strongest correlations, as many as there are colours, in their original order."""
     ranked = sorted(range(len(found)), key=lambda i: -abs(found[i].peak[0]))[: len(PARTS)]
     return [found[i] for i in sorted(ranked)]
 

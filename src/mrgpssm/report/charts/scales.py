@@ -11,7 +11,7 @@ from mrgpssm.report.palette import part_role
 
 
 def horizon_growth(evidence: RunEvidence) -> Section:
-    """RMSE over the time since the free run began, beside what the model expects of itself."""
+    """RMSE over the time since the free run began, beside the predicted standard deviation."""
     elapsed = [r.elapsed for r in evidence.recordings]
     edges = horizon_edges(max(float(t[-1]) for t in elapsed), evidence.dt)
     panels = []

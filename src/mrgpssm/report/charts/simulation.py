@@ -1,4 +1,4 @@
-"""The free run against the measurement: whole, where it is worst, and split into components."""
+"""The free run against the measurement: all of it, the worst stretches, and the components."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def simulation(evidence: RunEvidence) -> Section:
 
 
 def worst(evidence: RunEvidence) -> Section:
-    """The worst stretches of every output, every row drawn."""
+    """The worst stretches of every output, with every row drawn."""
     low, high = _SEGMENT
     rows = int(np.clip(max(len(r.elapsed) for r in evidence.recordings) // 20, low, high))
     panels = []
@@ -89,7 +89,7 @@ def worst(evidence: RunEvidence) -> Section:
 
 
 def components(evidence: RunEvidence) -> Section:
-    """What each component contributes."""
+    """The contribution of each component."""
     key, title = "components", "Slow and fast parts"
     parts = list(evidence.recordings[0].run.components)
     if len(parts) == 1:
@@ -129,7 +129,7 @@ def components(evidence: RunEvidence) -> Section:
 
 
 def component_label(evidence: RunEvidence, index: int) -> str:
-    """Which component, by its resolution and the seconds one of its steps takes; instantaneous parts come last."""
+    """A component by its resolution and the seconds of one step; instantaneous parts come last."""
     if index >= len(evidence.resolutions):
         name = list(evidence.recordings[0].run.components)[index]
         return _INSTANT.get(name, name)

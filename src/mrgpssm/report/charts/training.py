@@ -1,4 +1,4 @@
-"""How training went: bound, likelihood and KL of every component, cycle by cycle."""
+"""The course of training: bound, likelihood and KL of every component over the cycles."""
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def _panels(evidence: RunEvidence, trace: Trace, member: int, name: str) -> list
 
 
 def _change(evidence: RunEvidence, trace: Trace, values: np.ndarray) -> str:
-    """What the last cycle still changed, by the medians of the last two."""
+    """The change in the last cycle: the difference of the medians of the last two cycles."""
     last = int(trace.cycle.max())
     if last < 2:
         return "there was only one"
@@ -69,7 +69,7 @@ def _change(evidence: RunEvidence, trace: Trace, values: np.ndarray) -> str:
 
 
 def _late_range(trace: Trace, values: np.ndarray) -> tuple[float, float] | None:
-    """The vertical range without the first cycle, whose steps would flatten everything else."""
+    """The vertical range without the first cycle, which would compress all later ones."""
     late = values[(trace.cycle > 1) & np.isfinite(values)]
     if not len(late):
         return None

@@ -1,4 +1,4 @@
-"""Auto- and cross-correlation over several recordings, and the limits that chance keeps."""
+"""Auto- and cross-correlation over several recordings, with confidence limits."""
 
 from collections.abc import Sequence
 
