@@ -17,18 +17,19 @@ def export(
 ) -> None:
     """Write the mean model as one dependency-free C99 file, or as a StableHLO program for `jax.export`."""
     from mrgpssm.file import write_atomic
-    from mrgpssm.runtime import load
 
     if form not in ("c", "stablehlo"):
         raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")
-    fitted = load(model / "model.mrgpssm" if model.is_dir() else model)
+    path = model / "model.mrgpssm" if model.is_dir() else model
     if form == "c":
         from mrgpssm.export import c_source
+        from mrgpssm.runtime import load
 
-        data = c_source(fitted, name).encode()
+        data = c_source(load(path), name).encode()
     else:
         from mrgpssm.export.stablehlo import stablehlo
+        from mrgpssm.prediction.fitted import read_model
 
-        data = stablehlo(fitted)
+        data = stablehlo(read_model(path))
     write_atomic(out, data)
     say(f"Wrote {out}: the mean model, {len(data):,} bytes.")

@@ -9,8 +9,8 @@ import numpy as np
 
 from mrgpssm.arrays.gaps import JITTER
 from mrgpssm.errors import ConfigError
+from mrgpssm.export.tables import MeanModel, mean_model
 from mrgpssm.runtime import RuntimeModel
-from mrgpssm.runtime.mean import MeanModel, mean_model
 from mrgpssm.runtime.part import Part
 from mrgpssm.runtime.static import StaticPart
 from mrgpssm.runtime.trees import TreesPart

@@ -4,12 +4,11 @@ With v = m the GP's drift is a(z)ᵀ m = k(z)ᵀ α, α = whitenerᵀ m: M produ
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mrgpssm.runtime.model import RuntimeModel
+from mrgpssm.runtime import RuntimeModel
+from mrgpssm.runtime.walk import Particles
 
 
 @dataclass(frozen=True)
@@ -31,25 +30,24 @@ class MeanModel:
     drivers: np.ndarray
 
 
-def mean_model(model: "RuntimeModel") -> MeanModel:
+def mean_model(model: RuntimeModel) -> MeanModel:
     """The tables of a model that starts from a q(x_0) of its own."""
     arrays, (n, parts) = model.arrays, model.arrays.mean.shape[:2]
-    start = np.array([[initial.mean for initial in row] for row in model.initials])
-    alpha = np.einsum("nldij,nldi->nldj", arrays.whitener, arrays.mean)
+    particles = Particles.at_mean(model)
     column = np.repeat(np.tile(np.array(model.groups), (model.rounds, 1)), parts, axis=0)
 
     def rows(values: np.ndarray) -> np.ndarray:
         return values.reshape(n * parts, *values.shape[2:])
 
     return MeanModel(
-        start=rows(start),
+        start=rows(particles.states[..., 0]),
         h=np.tile(model.step_sizes, n),
         A=rows(arrays.A),
         B=rows(arrays.B),
         b=rows(arrays.b),
         relevance=rows(arrays.relevance),
         inducing=rows(arrays.inducing),
-        alpha=rows(alpha),
+        alpha=rows(particles.walker.alpha[..., 0, :]),
         column=column,
         drivers=(parts * np.arange(n)[:, None, None] + arrays.drivers).reshape(n * parts, -1),
     )
