@@ -138,7 +138,7 @@ def judge(case: Case, method: str, model: AbstractBaseline, seconds: float, path
         "test": [s.name for s in case.test],
         "data_sha256": digest(case.train + case.test),
         "options": model.get_params(),
-        "chosen": model.chosen(),
+        "chosen": model.describe_choice(),
         "fit_seconds": round(seconds, 1),
         "scores": plain(scores),
         "scores_normalised": plain(normalised(scores, model.scaling_.output_sd)),

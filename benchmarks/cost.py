@@ -65,7 +65,7 @@ def main() -> None:
     model = MRGPSSM().fit(train)
     whole = time.perf_counter() - begun
     mock.patch.stopall()
-    options = model.fitted_.options
+    options = model.fitted_.spec
     record = {
         "experiment": "default, cost",
         "set": case.name,
@@ -75,7 +75,7 @@ def main() -> None:
         "cores": len(os.sched_getaffinity(0)),
         "options": options.to_json(),
         "chosen": list(model.chosen_),
-        "members": options.restarts + options.folds,
+        "members": options.training.restarts + options.bands.folds,
         "fit_seconds": round(whole, 1),
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "shares": {name: [round(float(s), 4) for s in part.shares] for name, part in model.fitted_.blend.parts.items()},

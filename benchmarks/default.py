@@ -27,6 +27,7 @@ from mrgpssm import MRGPSSM, load
 from mrgpssm.data.synthetic import two_scales
 from mrgpssm.file.record import write_record
 from mrgpssm.prediction.fitted import FittedModel, model_bytes
+from mrgpssm.spec import arrange
 
 
 def without(fitted: FittedModel) -> dict[str, FittedModel]:
@@ -49,7 +50,7 @@ def without(fitted: FittedModel) -> dict[str, FittedModel]:
 def fit(case: Case, seed: int, run_dir: Path | None = None) -> tuple[MRGPSSM, float]:
     """The default on the training half alone; cut short in a folder, it goes on there."""
     begun = time.perf_counter()
-    model = MRGPSSM(seed=seed).fit(case.train, run_dir=run_dir)
+    model = MRGPSSM(**arrange(seed=seed)).fit(case.train, run_dir=run_dir)
     return model, time.perf_counter() - begun
 
 
@@ -63,7 +64,7 @@ def describe(case: Case, model: MRGPSSM, seconds: float) -> dict:
         "test": [s.name for s in case.test],
         "data_sha256": digest(case.train + case.test),
         "model_sha256": hashlib.sha256(model_bytes(fitted)).hexdigest(),
-        "options": fitted.options.to_json(),
+        "options": fitted.spec.to_json(),
         "chosen": list(model.chosen_),
         "fit_seconds": round(seconds, 1),
         "shares": {name: [round(float(s), 4) for s in part.shares] for name, part in fitted.blend.parts.items()},
@@ -123,7 +124,7 @@ def demo(kind: str, seed: int, out: Path) -> None:
             for true, values in test.components.items()
         }
         about = {"scores": plain(model.score(test.sequence)), "fit_seconds": seconds, "correlations": found}
-        record["models"][name] = about | {"chosen": list(model.chosen_), "options": model.fitted_.options.to_json()}
+        record["models"][name] = about | {"chosen": list(model.chosen_), "options": model.fitted_.spec.to_json()}
         print(kind, seed, name, about, flush=True)
     write_record(path, record)
 

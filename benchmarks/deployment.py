@@ -139,7 +139,7 @@ def main() -> None:
     inputs = np.ascontiguousarray(np.concatenate([s.inputs for s in tests])[:STEPS])
     record = {
         "experiment": "deployment, engine Temp, first split",
-        "options": fitted.fitted_.options.to_json(),
+        "options": fitted.fitted_.spec.to_json(),
         "model_sha256": hashlib.sha256(data).hexdigest(),
         "output_sd": float(model.output_sd[0]),
         "export": exported(fitted, model, inputs),

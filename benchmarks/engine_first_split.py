@@ -20,6 +20,7 @@ import numpy as np
 from mrgpssm import MRGPSSM, FitError, Sequence
 from mrgpssm.data.engine import load_engine
 from mrgpssm.file.record import write_record
+from mrgpssm.spec import arrange
 
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
 PAPER = {"preset": "paper", "window_start": "initial", "order": "given", "anneal": 1.0}
@@ -41,7 +42,7 @@ def run(root: Path, split: dict, outputs: tuple[str, ...], options: dict) -> dic
     """Train, then score on the host: one long free run is a chain of small steps, which a CPU does faster."""
     start = time.perf_counter()
     try:
-        model = MRGPSSM(**options).fit([load(root, n, outputs) for n in split["train"]], progress=False)
+        model = MRGPSSM(**arrange(**options)).fit([load(root, n, outputs) for n in split["train"]], progress=False)
     except FitError as error:
         return {"outputs": list(outputs), "failed": str(error), "options": options}
     seconds = time.perf_counter() - start

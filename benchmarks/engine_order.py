@@ -20,7 +20,7 @@ from mrgpssm import MRGPSSM
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, Series, flatten
 from mrgpssm.file.record import write_record
-from mrgpssm.spec.options import check_options
+from mrgpssm.spec import arrange
 from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
 from mrgpssm.training.planning import make_plan
 from mrgpssm.training.state import Cache
@@ -45,12 +45,12 @@ def test_errors(plan: Plan, fitted: FleetFit, series: Series) -> np.ndarray:
 def run(root: Path, split: dict, outputs: tuple[str, ...], seeds: int, order: str) -> dict:
     """Train one fleet and judge every member."""
     start = time.perf_counter()
-    model = MRGPSSM((30, 5, 1), restarts=seeds, order=order)  # pyright: ignore[reportArgumentType]
+    model = MRGPSSM((30, 5, 1), **arrange(restarts=seeds, order=order))  # pyright: ignore[reportArgumentType]
     train, test = ([load(root, n, outputs) for n in split[part]] for part in ("train", "test"))
     scaling = Scaling.fit(train)
     with floating_point(model.precision):
         fresh = flatten(test, [scaling], jnp.dtype(model.precision))
-        plan, ssm = make_plan(check_options(model.get_params()), train, scaling)
+        plan, ssm = make_plan(model.spec.fixed(), train, scaling)
         fitted = fit_fleet(plan, begin(plan, ssm), lambda _: None)
         errors = test_errors(plan, fitted, fresh).reshape(len(outputs), seeds)
     bounds = fitted.bounds.reshape(len(outputs), seeds)

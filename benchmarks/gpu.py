@@ -34,9 +34,9 @@ def operations(size: Size) -> float:
 
 def fleet(root: str) -> dict[str, Any]:
     """MR-GPSSM on 4 outputs x 5 splits x 3 restarts, 9,000 steps each, caches and final bounds included."""
-    method = next(m for m in load_experiment("engine", "paper").methods if m.options.resolutions == (30, 5, 1))
-    options, seconds = method.options, []
-    with floating_point(options.precision):
+    method = next(m for m in load_experiment("engine", "paper").methods if m.spec.structure.resolutions == (30, 5, 1))
+    options, seconds = method.spec, []
+    with floating_point(options.structure.precision):
         problem = engine_problem("paper", root)
         for _ in range(2):
             made = make_fleet(options, problem, method.observation_sd)
@@ -44,7 +44,7 @@ def fleet(root: str) -> dict[str, Any]:
             fit_fleet(made.plan, begin(made.plan, made.ssm), lambda _: None)
             seconds.append(round(time.perf_counter() - start, 2))
     members = int(made.plan.tasks.columns.shape[0])
-    steps = options.cycles * options.steps * len(options.resolutions)
+    steps = options.training.cycles * options.training.steps * len(options.structure.resolutions)
     total = steps * operations(Size(members=members))
     rate = FLOAT32_RATE.get(str(jax.devices()[0].device_kind))
     return {

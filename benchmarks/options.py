@@ -19,10 +19,11 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM
+from mrgpssm.arrays.drive import Drive
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.blend.noise import Runs as Noisy
 from mrgpssm.blend.noise import fit_law
-from mrgpssm.data import Drive, Scaling
+from mrgpssm.data import Scaling, apply_drive
 from mrgpssm.file.record import write_record
 from mrgpssm.paper.config import Evaluation
 from mrgpssm.paper.evaluate import evaluate, make_course
@@ -30,7 +31,7 @@ from mrgpssm.paper.fleet import make_fleet
 from mrgpssm.paper.problems import Fold, Problem, engine_problem
 from mrgpssm.prediction.metrics import quantile_crps_terms
 from mrgpssm.runtime.distributions.student import student_nll
-from mrgpssm.spec.options import check_options
+from mrgpssm.spec import arrange
 from mrgpssm.training import begin, fit_fleet
 
 FILTERS = (10, 60, 300)
@@ -64,9 +65,9 @@ def folds_problem(root: str, splits: list[int]) -> Problem:
 
 def train(name: str, problem: Problem, folder: Path) -> None:
     """One variant as one fleet; its thinned free runs go into FOLDER/NAME.npz."""
-    options = check_options(MRGPSSM(**VARIANTS[name]).get_params())
+    options = MRGPSSM(**arrange(**VARIANTS[name])).spec.fixed()
     begun = time.perf_counter()
-    with floating_point(options.precision):
+    with floating_point(options.structure.precision):
         fleet = make_fleet(options, problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
         seconds = time.perf_counter() - begun
@@ -86,7 +87,7 @@ class Runs:
 
     def __init__(self, path: Path, problem: Problem, drive: Drive):
         self.kept, self.problem = np.load(path), problem
-        self.driven = [drive(s) for s in problem.sequences]
+        self.driven = [apply_drive(drive, s) for s in problem.sequences]
         self.scalings = [Scaling.fit([self.driven[k] for k in f.train]) for f in problem.folds]
 
     def member(self, fold: int, output: int) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +182,7 @@ def judge(name: str, runs: Runs, device: str) -> dict:
     return {
         "experiment": "options",
         "variant": name,
-        "options": check_options(MRGPSSM(**VARIANTS[name]).get_params()).to_json(),
+        "options": MRGPSSM(**arrange(**VARIANTS[name])).spec.fixed().to_json(),
         "data": runs.problem.describe(),
         "rows": f"every {THIN}th",
         "trained_on": device,
@@ -210,7 +211,7 @@ def main() -> None:
             device = given.device or str(jax.devices()[0].device_kind)
             write_record(
                 given.out / f"engine-{name}.json",
-                judge(name, Runs(path, problem, check_options(MRGPSSM(**VARIANTS[name]).get_params()).drive), device),
+                judge(name, Runs(path, problem, MRGPSSM(**arrange(**VARIANTS[name])).spec.structure.drive), device),
             )
 
 

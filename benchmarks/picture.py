@@ -14,6 +14,7 @@ import numpy as np
 from mrgpssm import MRGPSSM, load
 from mrgpssm.data.engine import fixed_splits, load_engine
 from mrgpssm.file.record import write_record
+from mrgpssm.spec import arrange
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = {"filters": (10, 60, 300), "restarts": 3, "ensemble": 3, "folds": 4, "noise": "student"}
@@ -25,11 +26,11 @@ def fit(root: str, path: Path) -> None:
     split = fixed_splits()[0]
     train, test = (load_engine("gengine2", part, ("Temp",), root) for part in (split.train, split.test))
     begun = time.perf_counter()
-    model = MRGPSSM(**OPTIONS).fit(train)
+    model = MRGPSSM(**arrange(**OPTIONS)).fit(train)
     seconds = time.perf_counter() - begun
     model.save(path)
     content = {"experiment": "picture", "output": "Temp", "train": list(split.train), "test": list(split.test)}
-    content |= {"options": model.fitted_.options.to_json(), "fit_seconds": round(seconds, 1)}
+    content |= {"options": model.fitted_.spec.to_json(), "fit_seconds": round(seconds, 1)}
     for name, table in (("test", model.score(test)), ("left_out", model.validation_scores_),
                         ("left_out_before", model.uncalibrated_scores_)):  # fmt: skip
         content[name] = None if table is None else table.round(5).to_dict("index")

@@ -23,6 +23,7 @@ import pandas as pd
 
 from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.file.record import write_record
+from mrgpssm.spec import sort_options
 from mrgpssm.sweep.config import SweepConfig, read_sweep
 from mrgpssm.sweep.runs import make_runs, read_record
 
@@ -42,7 +43,7 @@ def tables(folder: Path) -> dict:
         )
     splits = [{"train": ["one.csv"], "test": ["three.csv"]}, {"train": ["two.csv"], "test": ["three.csv"]}]
     dataset = {"name": "synthetic", "inputs": names, "outputs": ["a", "b"], "dt": 0.1, "split": splits}
-    return {"dataset": [dataset], "model": MODEL, "grid": {"seed": list(range(SEEDS))}}
+    return {"dataset": [dataset], **sort_options(MODEL), "grid": {"seed": list(range(SEEDS))}}
 
 
 def timed(config: Path) -> tuple[float, float]:
@@ -69,7 +70,8 @@ def errors(config: SweepConfig) -> dict[str, float]:
 def toml(given: dict, fleet: int) -> str:
     """The sweep as a file; JSON lists and texts are TOML's, too."""
     dataset = {k: v for k, v in given["dataset"][0].items() if k != "split"}
-    parts = [("[sweep]", {"fleet": fleet, "directory": f"by-{fleet}"}), ("[model]", MODEL), ("[grid]", given["grid"])]
+    tables = [(f"[{title}]", table) for title, table in sort_options(MODEL).items()]
+    parts = [("[sweep]", {"fleet": fleet, "directory": f"by-{fleet}"}), *tables, ("[grid]", given["grid"])]
     parts += [("[[dataset]]", dataset)] + [("[[dataset.split]]", split) for split in given["dataset"][0]["split"]]
     return "\n".join("\n".join([head, *(f"{k} = {json.dumps(v)}" for k, v in table.items())]) for head, table in parts)
 

@@ -26,7 +26,6 @@ from mrgpssm.data.fetch import fetch
 from mrgpssm.errors import StorageError
 from mrgpssm.estimator.config import make_config, read_config
 from mrgpssm.file import pack, read_json, unpack
-from mrgpssm.spec.options import check_options
 
 GOLDEN = Path(__file__).parent / "golden"
 TYPED = (ConfigError, DataError, ModelFileError, StorageError)
@@ -179,7 +178,7 @@ def configurations() -> dict[str, bytes]:
         "deep tables": b"[" + b".".join([b"a"] * 20_000) + b"]\n",
         "a dotted key of 30 kB": b"a." * 15_000 + b"a = 1",
         "many tables": b"".join(b"[a%d]\n" % k for k in range(60_000)),
-        "many digits": b"[model]\nseed = " + b"9" * 100_000,
+        "many digits": b"[training]\nseed = " + b"9" * 100_000,
         "a pickle": pickle.dumps(Trap()),
     }
     for text in DOTTED:
@@ -190,7 +189,7 @@ def configurations() -> dict[str, bytes]:
 
 
 def read_options(path: Path) -> None:
-    check_options(MRGPSSM(**make_config(read_config(path), "odd.toml").model).get_params())
+    MRGPSSM.from_spec(make_config(read_config(path), "odd.toml").spec)
 
 
 def cases(folder: Path) -> dict[str, Callable[[], object]]:

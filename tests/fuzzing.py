@@ -231,10 +231,11 @@ gaps = "split"
 validation = ["c.csv"]
 [model]
 resolutions = [30, 5, 1]
-learning_rate = 0.05
-restarts = 3
 preset = "stable"
 joint = false
+[training]
+learning_rate = 0.05
+restarts = 3
 [run]
 directory = "run"
 checkpoint_seconds = 30.0

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm import MRGPSSM, Columns, load, read_sequences, runtime
+from mrgpssm.spec import arrange
 
 TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 5}
 
@@ -35,7 +36,7 @@ def try_python(paths: list[str], folder: Path) -> None:
     """In float64, with instantaneous parts and learned noise, and back from a file. The command line has float32."""
     data, path = read_sequences(paths, Columns(("u",), ("y",), "t")), folder / "m.mrgpssm"
     parts: dict[str, Any] = {"static": 20, "trees": 5, "folds": 2, "noise": "student", "precision": "float64"}
-    model = MRGPSSM((3, 1), **TINY, **parts).fit(data, progress=False)
+    model = MRGPSSM((3, 1), **arrange(**TINY, **parts)).fit(data, progress=False)
     assert np.isfinite(model.score(data, samples=10)["rmse"].to_numpy()).all()
     model.save(path)
     inputs = data[0].inputs

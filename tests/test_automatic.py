@@ -14,14 +14,10 @@ from mrgpssm import MRGPSSM, DataWarning, Sequence
 from mrgpssm.advice.automatic import LONG, choose
 from mrgpssm.advice.suggest import suggest
 from mrgpssm.cli import main
-from mrgpssm.spec.options import FIXED, check_options
+from mrgpssm.spec import Spec, arrange, make_spec
 
 pytestmark = pytest.mark.once
 QUICK: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "cycles": 1, "steps": 4, "restarts": 2}
-
-
-def nothing() -> dict[str, Any]:
-    return MRGPSSM().get_params()
 
 
 def long_data(count: int = 4, rows: int = 3000) -> list[Sequence]:
@@ -39,47 +35,58 @@ def long_data(count: int = 4, rows: int = 3000) -> list[Sequence]:
 
 
 def test_with_resolutions_the_rest_is_fixed():
-    found = choose(nothing() | {"resolutions": (3, 1), "samples": 7}, [recording(0)], validated=False)
+    given = make_spec({"resolutions": (3, 1), "samples": 7})
+    found = choose(given, [recording(0)], validated=False)
     assert found.reasons == ()
-    assert found.settings == nothing() | FIXED | {"resolutions": (3, 1), "samples": 7}
+    assert found.spec == given.fixed()
 
 
 def test_long_data_get_their_time_constants_averages_and_folds():
     data = long_data()
     assert sum(map(len, data)) >= LONG
-    settings, reasons = choose(nothing(), data, validated=False)
-    options = check_options(settings)
-    assert options.resolutions == tuple(sorted(options.resolutions, reverse=True))
-    assert max(options.resolutions) == 3000 // 600  # room for ten windows, although 400 rows ask for 20
-    assert min(options.resolutions) == 1
-    assert options.filters[0] == 10
-    assert options.filters[-1] == 10 * max(options.resolutions)
-    assert 1 <= options.delays[0] <= 10
-    assert (options.folds, options.noise, options.ensemble) == (4, "boosted", 3)
-    assert (options.static, options.trees) == (2000, 250)
+    options, reasons = choose(Spec(), data, validated=False)
+    assert options.structure.resolutions == tuple(sorted(options.structure.resolutions, reverse=True))
+    assert max(options.structure.resolutions) == 3000 // 600  # room for ten windows, although 400 rows ask for 20
+    assert min(options.structure.resolutions) == 1
+    assert options.structure.filters[0] == 10
+    assert options.structure.filters[-1] == 10 * max(options.structure.resolutions)
+    assert 1 <= options.structure.delays[0] <= 10
+    assert (options.bands.folds, options.bands.noise, options.training.ensemble) == (4, "boosted", 3)
+    assert (options.structure.static, options.structure.trees) == (2000, 250)
     assert any(reason.startswith("250 boosted trees: ") for reason in reasons)
     assert any("holds 10 windows" in reason for reason in reasons)
     assert any(reason.startswith("resolutions ") and " s" in reason for reason in reasons)
 
 
 def test_few_long_recordings_get_their_time_constants_and_nothing_that_needs_more():
-    options = check_options(choose(nothing(), long_data(2), validated=False).settings)
-    assert (max(options.resolutions), min(options.resolutions)) == (5, 1)
-    assert (options.filters, options.delays, options.static, options.trees, options.noise) == ((), (), 0, 0, "gaussian")
-    assert (options.latent_dim, options.ensemble, options.folds) == (2, 3, 4)
+    options = choose(Spec(), long_data(2), validated=False).spec
+    assert (max(options.structure.resolutions), min(options.structure.resolutions)) == (5, 1)
+    assert (
+        options.structure.filters,
+        options.structure.delays,
+        options.structure.static,
+        options.structure.trees,
+        options.bands.noise,
+    ) == ((), (), 0, 0, "gaussian")
+    assert (options.structure.latent_dim, options.training.ensemble, options.bands.folds) == (2, 3, 4)
 
 
 def test_short_data_get_small_models():
-    options = check_options(choose(nothing(), [recording(0)], validated=False).settings)
-    assert (options.inducing, options.ensemble, options.folds, options.noise) == (20, 5, 4, "gaussian")
-    assert (options.static, options.trees) == (160, 0)
-    assert (options.window + options.buffer) * max(options.resolutions) * 2 <= 160
+    options = choose(Spec(), [recording(0)], validated=False).spec
+    assert (options.structure.inducing, options.training.ensemble, options.bands.folds, options.bands.noise) == (
+        20,
+        5,
+        4,
+        "gaussian",
+    )
+    assert (options.structure.static, options.structure.trees) == (160, 0)
+    assert (options.training.window + options.training.buffer) * max(options.structure.resolutions) * 2 <= 160
 
 
 @pytest.mark.parametrize("data", [long_data(), long_data(2), [recording(0)]], ids=["many", "few", "short"])
 def test_what_is_suggested_is_what_is_chosen(data):
     """One set of resolutions in the answer, the outputs' own reasons, and the fit."""
-    found, settings = suggest(data), FIXED | choose(nothing(), data, validated=False).settings
+    found, settings = suggest(data), choose(Spec(), data, validated=False).spec.flat()
     assert found.resolutions == settings["resolutions"]
     assert (found.window, found.buffer) == (settings["window"], settings["buffer"])
     for advice in found.per_output:
@@ -91,8 +98,9 @@ def test_what_is_suggested_is_what_is_chosen(data):
 
 
 def test_what_is_given_is_kept_and_not_explained():
-    given = nothing() | {"latent_dim": 3, "inducing": 9, "restarts": 2, "filters": (), "folds": 2}
-    settings, reasons = choose(given, [recording(0)], validated=False)
+    given = make_spec({"latent_dim": 3, "inducing": 9, "restarts": 2, "filters": (), "folds": 2})
+    spec, reasons = choose(given, [recording(0)], validated=False)
+    settings = spec.flat()
     assert (settings["latent_dim"], settings["inducing"], settings["folds"]) == (3, 9, 2)
     assert (settings["restarts"], settings["ensemble"], settings["filters"]) == (2, 2, ())
     assert not any("latent" in reason or "folds" in reason for reason in reasons)
@@ -101,30 +109,31 @@ def test_what_is_given_is_kept_and_not_explained():
 
 def test_what_is_said_is_what_was_done():
     """Of two settings in one sentence one may be given; and without unseen data there is nothing to learn from."""
-    settings, reasons = choose(nothing() | {"latent_dim": 3, "folds": 0}, long_data(), validated=False)
+    spec, reasons = choose(make_spec({"latent_dim": 3, "folds": 0}), long_data(), validated=False)
+    settings = spec.flat()
     assert any(reason.startswith("3 latent dimensions, 50 inducing points") for reason in reasons)
     assert (settings["static"], settings["trees"], settings["noise"]) == (0, 0, "gaussian")
     assert not any("static" in reason or "trees" in reason or "tails" in reason for reason in reasons)
-    MRGPSSM(**settings).check(long_data())
+    MRGPSSM.from_spec(spec).check(long_data())
 
 
 def test_validation_data_take_the_place_of_folds():
-    settings, reasons = choose(nothing(), [recording(0)], validated=True)
-    assert settings["folds"] == 0
+    spec, reasons = choose(Spec(), [recording(0)], validated=True)
+    assert spec.bands.folds == 0
     assert "bands: learned on the validation sequences" in reasons
 
 
 def test_data_without_time_constants_still_get_a_model():
     s = recording(0)
     still = Sequence(np.column_stack([s.inputs, np.ones(len(s))]), s.outputs, s.dt)
-    settings, reasons = choose(nothing(), [still], validated=False)
-    assert settings["resolutions"] == (1,)
+    spec, reasons = choose(Spec(), [still], validated=False)
+    assert spec.structure.resolutions == (1,)
     assert any("no time constants could be found" in reason for reason in reasons)
 
 
 def test_a_model_without_arguments_learns_says_why_and_calibrates(capsys):
     with pytest.warns(DataWarning, match="The folds are stretches of 40 rows, shorter than a window of 50 rows"):
-        model = MRGPSSM(**QUICK).fit(recording(0))
+        model = MRGPSSM(**arrange(**QUICK)).fit(recording(0))
     said = capsys.readouterr().err
     assert model.chosen_
     assert all(f"chosen: {reason}" in said for reason in model.chosen_)

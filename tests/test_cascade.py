@@ -32,10 +32,9 @@ from mrgpssm.paper.fleet import Problem, make_fleet
 from mrgpssm.prediction.fitted import model_bytes, parse_model
 from mrgpssm.prediction.run import assimilate, free_run
 from mrgpssm.report.charts.dynamics import relevance
-from mrgpssm.report.learned import learned
+from mrgpssm.report.learned import extract_learned
 from mrgpssm.rollout import FullMC, Particles, draw_particles, draw_process
-from mrgpssm.spec import cascade
-from mrgpssm.spec.options import check_options
+from mrgpssm.spec import arrange, cascade
 from mrgpssm.training import Plan, begin, fit_fleet
 from mrgpssm.training import sweep as walks
 from mrgpssm.training.backfit import driving_states
@@ -172,11 +171,11 @@ def problem(resolutions, members=1, cascade=True, **more):
     """A fleet on two recordings, as the estimator makes it."""
     given: dict[str, Any] = {"resolutions": resolutions, "inducing": M, "cascade": cascade, "samples": 3, "windows": 4, "window": 6,
              "buffer": 2, "cycles": 2, "steps": 4, "restarts": members}  # fmt: skip
-    options = check_options(MRGPSSM(**(given | more)).get_params())
+    options = MRGPSSM(**arrange(**(given | more))).spec.fixed()
     data = [recording(seed, rows) for seed, rows in ((0, 80), (1, 48))]
-    series = flatten(data, [Scaling.fit(data)], jnp.dtype(options.precision))
+    series = flatten(data, [Scaling.fit(data)], jnp.dtype(options.structure.precision))
     tasks, ssm = make_members(options, 2, 2, 2)
-    return Plan(training_settings(options), series, tasks, options.resolutions), ssm
+    return Plan(training_settings(options), series, tasks, options.structure.resolutions), ssm
 
 
 @pytest.mark.once
@@ -373,7 +372,7 @@ def test_a_training_goes_on_from_a_checkpoint_bit_by_bit():
 
 @pytest.mark.once
 def test_inducing_points_start_on_the_data_but_for_states():
-    options = check_options(MRGPSSM(resolutions=(5, 1), inducing=M, cascade=True).get_params())
+    options = MRGPSSM(resolutions=(5, 1), inducing=M, cascade=True).spec.fixed()
     tasks, ssm = make_members(options, 1, 2, 1)
     rows = Sequence(np.random.default_rng(0).uniform(50, 60, (30, 2)), np.zeros((30, 1)))
     series = flatten([rows], [Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1))], jnp.dtype("float32"))
@@ -382,7 +381,7 @@ def test_inducing_points_start_on_the_data_but_for_states():
     np.testing.assert_array_equal(after.inducing[..., 4:], before.inducing[..., 4:])
     scales = [gp.kernel.raw_lengthscales for gp in (before, after)]  # z is 6, where the preset's are right
     np.testing.assert_allclose(*scales, rtol=1e-5)
-    shapes = [c.transition.gp.inducing.shape for c in model_shape(options, 2, 1).components]
+    shapes = [c.transition.gp.inducing.shape for c in model_shape(options.structure, 2, 1).components]
     assert shapes == [(2, M, 4), (2, M, 6)]
 
 
@@ -411,10 +410,10 @@ def test_a_cascade_learns_a_slow_gain_that_a_sum_does_not():
     }
     train, test, errors = [modulated(0), modulated(1)], modulated(2), []
     for cascading in (False, True):
-        model = MRGPSSM(resolutions=(20, 1), cascade=cascading, seed=1, **sizes).fit(train)
+        model = MRGPSSM(**arrange(resolutions=(20, 1), cascade=cascading, seed=1, **sizes)).fit(train)
         errors.append(float(model.score(test)["rmse"].iloc[0]))
     assert errors[1] < 0.6 * errors[0]
-    found = learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
+    found = extract_learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
     assert found.states == ("state 1 of component 1", "state 2 of component 1")
     slow, fast = found.components[0]
     assert np.isinf(slow.lengthscales[4:]).all()
@@ -439,6 +438,6 @@ def test_files_and_experiments_that_do_not_fit_are_refused_in_one_sentence():
         assert "\n" not in str(caught.value)
         with pytest.raises(ModelFileError, match="cascade must be true or false"):
             read(odd)
-    options = check_options(MRGPSSM(resolutions=(3, 1), cascade=True).get_params())
+    options = MRGPSSM(resolutions=(3, 1), cascade=True).spec.fixed()
     with pytest.raises(ConfigError, match="no cascade"):
         make_fleet(options, Problem("x", (recording(0),), ()))

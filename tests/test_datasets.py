@@ -29,7 +29,7 @@ from mrgpssm.data.engine import (
     user_splits,
 )
 from mrgpssm.data.fetch import fetch
-from mrgpssm.errors import DataError
+from mrgpssm.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.once
 CLASSIC = ("actuator", "ballbeam", "drive", "dryer", "gas_furnace")
@@ -481,7 +481,7 @@ def test_missing_files_and_networks_are_named(toy):
 
 def test_without_pooch_one_sentence_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(DataError, match=r"needs the package pooch; install mrgpssm\[data\]"):
+    with pytest.raises(ConfigError, match=r"needs the package pooch; install mrgpssm\[data\]"):
         fetch("dryer", tmp_path, "http://127.0.0.1:1", report=lambda line: None)
 
 

@@ -34,6 +34,7 @@ from mrgpssm.errors import DataError, ModelFileError
 from mrgpssm.estimator.config import DataConfig, RunConfig
 from mrgpssm.file import pack, unpack
 from mrgpssm.prediction.fitted import parse_model
+from mrgpssm.spec import arrange
 from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
@@ -257,7 +258,7 @@ def test_simulate_warns_once_of_inputs_outside_training_and_by_how_much(remember
 
 def test_fit_warns_and_the_model_keeps_it(tmp_path):
     with pytest.warns(DataWarning) as told:
-        model = MRGPSSM((1,), **SMALL).fit(spoilt(recording(0), 5, 1e5), progress=False)
+        model = MRGPSSM((1,), **arrange(**SMALL)).fit(spoilt(recording(0), 5, 1e5), progress=False)
     texts = [str(one.message) for one in told]
     assert len(texts) == 1
     assert "'speed' has a value 100000 in row 5" in texts[0]
@@ -273,7 +274,11 @@ def test_fifty_rows_by_the_default_are_too_few():
     short = replace(s, inputs=s.inputs[:50], outputs=s.outputs[:50])
     model = MRGPSSM()
     options, *_ = model.check(short)
-    asked = Asked(max(options.resolutions) * (options.window + options.buffer), options.inducing, options.folds)
+    asked = Asked(
+        max(options.structure.resolutions) * (options.training.window + options.training.buffer),
+        options.structure.inducing,
+        options.bands.folds,
+    )
     few, apart = doubt_training([short], [], asked)
     assert "has 50 measured rows and 100 are needed" in few
     assert "stretches of 12 rows" in apart
@@ -341,8 +346,8 @@ def test_the_command_line_prints_doubts_and_goes_on(remembering, tmp_path, monke
 
 
 def test_warnings_of_others_are_left_alone(capsys):
-    from mrgpssm.cli.show import warned
+    from mrgpssm.cli.show import collect_warnings
 
-    with pytest.warns(UserWarning, match="something else"), warned() as found:
+    with pytest.warns(UserWarning, match="something else"), collect_warnings() as found:
         warnings.warn("something else", stacklevel=1)
     assert found == []

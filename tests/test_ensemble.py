@@ -11,6 +11,7 @@ from scipy.stats import norm
 from mrgpssm import MRGPSSM, ConfigError
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import model_bytes
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {
@@ -21,7 +22,7 @@ SMALL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def fitted() -> MRGPSSM:
     data = [recording(0), recording(1)]
-    return MRGPSSM(**SMALL, restarts=3, ensemble=2).fit(data, validation=recording(4), progress=False)
+    return MRGPSSM(**arrange(**SMALL, restarts=3, ensemble=2)).fit(data, validation=recording(4), progress=False)
 
 
 def test_the_best_restarts_are_kept_in_the_order_of_their_bounds(fitted):
@@ -36,7 +37,7 @@ def test_a_mixture_holds_the_samples_of_its_models(fitted):
     inputs = recording(2).inputs
 
     def samples(ensemble, count):
-        model = MRGPSSM(**SMALL)
+        model = MRGPSSM(**arrange(**SMALL))
         model.fitted_ = replace(plain, ensemble=ensemble)
         return model.simulate(inputs, samples=count, keep_samples=True)
 
@@ -71,23 +72,23 @@ def test_calibration_widens_the_bands_alone_and_lowers_the_crps_on_what_it_saw(f
     np.testing.assert_allclose(after["rmse"], before["rmse"], rtol=1e-6)
     factor = fitted.fitted_.calibration
     assert (factor != 1).any()
-    inputs, plain = recording(2).inputs, MRGPSSM(**SMALL)
+    inputs, plain = recording(2).inputs, MRGPSSM(**arrange(**SMALL))
     plain.fitted_ = replace(fitted.fitted_, calibration=np.ones(2))
     np.testing.assert_allclose(fitted.simulate(inputs).std, factor * plain.simulate(inputs).std, rtol=1e-5)
 
 
 def test_without_validation_or_when_asked_nothing_is_adjusted_and_files_say_so(fitted):
     data = [recording(0), recording(1)]
-    plain = MRGPSSM(**SMALL).fit(data, progress=False)
-    asked = MRGPSSM(**SMALL, calibrate=False).fit(data, validation=recording(4), progress=False)
+    plain = MRGPSSM(**arrange(**SMALL)).fit(data, progress=False)
+    asked = MRGPSSM(**arrange(**SMALL, calibrate=False)).fit(data, validation=recording(4), progress=False)
     assert (plain.fitted_.calibration == 1).all()
     assert (asked.fitted_.calibration == 1).all()
     assert plain.validation_scores_ is None
     fitted.score(replace(recording(2), outputs=recording(2).outputs[::-1]))
-    again = MRGPSSM(**SMALL, restarts=3, ensemble=2).fit(data, validation=recording(4), progress=False)
+    again = MRGPSSM(**arrange(**SMALL, restarts=3, ensemble=2)).fit(data, validation=recording(4), progress=False)
     assert model_bytes(again.fitted_) == model_bytes(fitted.fitted_)  # what it is tested on leaves no trace
 
 
 def test_an_ensemble_is_no_larger_than_the_restarts():
     with pytest.raises(ConfigError, match=r"at most restarts = 2; got 3\."):
-        MRGPSSM((1,), restarts=2, ensemble=3).fit(recording(0))
+        MRGPSSM((1,), **arrange(restarts=2, ensemble=3)).fit(recording(0))

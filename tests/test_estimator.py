@@ -18,7 +18,7 @@ from mrgpssm.estimator import estimator
 from mrgpssm.model import STABLE, init_ssm
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.run import assimilate, start_particles
-from mrgpssm.spec.options import check_options
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {
@@ -45,7 +45,7 @@ def lag(rows=400, seed=0, columns=1, **more) -> Sequence:
 
 @pytest.fixture(scope="module")
 def fitted() -> MRGPSSM:
-    return MRGPSSM((4, 1), **SMALL).fit([lag(seed=0), lag(300, seed=1)], progress=False)
+    return MRGPSSM((4, 1), **arrange(**SMALL)).fit([lag(seed=0), lag(300, seed=1)], progress=False)
 
 
 def test_it_learns_and_keeps_the_units_of_the_data(fitted):
@@ -105,7 +105,7 @@ def test_columns_are_found_by_name(fitted):
 
 
 def test_constructor_arguments_survive_and_refitting_starts_afresh():
-    model = MRGPSSM([4, 1], **SMALL, seed=3)
+    model = MRGPSSM([4, 1], **arrange(**SMALL, seed=3))
     before = dict(model.get_params())
     data = lag(seed=0)
     first = model.fit(data, progress=False).simulate(data, samples=4).mean
@@ -113,14 +113,14 @@ def test_constructor_arguments_survive_and_refitting_starts_afresh():
     np.testing.assert_array_equal(first, again)
     assert model.get_params() == before
     assert model.resolutions == [4, 1]
-    other = MRGPSSM([4, 1], **SMALL, seed=4).fit(data, progress=False).simulate(data, samples=4).mean
+    other = MRGPSSM([4, 1], **arrange(**SMALL, seed=4)).fit(data, progress=False).simulate(data, samples=4).mean
     assert np.any(first != other)
 
 
 def test_outputs_have_models_of_their_own_or_one_together():
     data = lag(seed=0, columns=2)
-    apart = MRGPSSM((1,), **SMALL, restarts=2).fit(data, progress=False)
-    joint = MRGPSSM((1,), **SMALL, joint=True).fit(data, progress=False)
+    apart = MRGPSSM((1,), **arrange(**SMALL, restarts=2)).fit(data, progress=False)
+    joint = MRGPSSM((1,), **arrange(**SMALL, joint=True)).fit(data, progress=False)
     assert len(apart.models_) == 2
     assert apart.bounds_.shape == (2, 2)
     assert len(joint.models_) == 1
@@ -141,7 +141,7 @@ def test_the_best_restart_is_kept(monkeypatch):
         return seen[0]
 
     monkeypatch.setattr(estimator, "fit_fleet", spy)
-    model = MRGPSSM((1,), **{**SMALL, "cycles": 1}, restarts=3).fit(data, progress=False)
+    model = MRGPSSM((1,), **arrange(**{**SMALL, "cycles": 1}, restarts=3)).fit(data, progress=False)
     assert len(set(model.bounds_[0])) == 3
     best = int(np.argmax(model.bounds_[0]))
     np.testing.assert_array_equal(
@@ -159,12 +159,12 @@ def test_an_output_whose_restarts_all_failed_is_named(monkeypatch):
 
     monkeypatch.setattr(estimator, "fit_fleet", failing)
     with pytest.raises(FitError, match="Training failed for output 'y2': no restart ended with a finite bound"):
-        MRGPSSM((1,), **{**SMALL, "cycles": 1}, restarts=2).fit(lag(columns=2), progress=False)
+        MRGPSSM((1,), **arrange(**{**SMALL, "cycles": 1}, restarts=2)).fit(lag(columns=2), progress=False)
 
 
 def test_windows_can_start_from_the_initial_state():
     data = lag(seed=0)
-    model = MRGPSSM((1,), **SMALL, window_start="initial").fit(data, validation=lag(seed=1), progress=False)
+    model = MRGPSSM((1,), **arrange(**SMALL, window_start="initial")).fit(data, validation=lag(seed=1), progress=False)
     assert model.validation_scores_ is not None
     assert model.validation_scores_.loc["y1", "nrmse"] < 0.6
     warm = model.simulate(lag(100, seed=4), warmup=(data.inputs, data.outputs), samples=10)
@@ -177,14 +177,14 @@ def test_missing_outputs_and_irregular_times_are_trained_through():
     outputs[50:80] = np.nan
     keep = np.sort(np.random.default_rng(0).choice(400, 320, replace=False))
     gappy = Sequence(data.inputs[keep], outputs[keep], dt=0.1, time=0.1 * keep)
-    model = MRGPSSM((2, 1), **SMALL).fit(gappy, progress=False)
+    model = MRGPSSM((2, 1), **arrange(**SMALL)).fit(gappy, progress=False)
     with pytest.warns(DataWarning, match="Seen in training"):
         assert model.score(gappy, samples=20).loc["y1", "nrmse"] < 0.5
 
 
 def test_precision_is_local():
     before = jnp.zeros(()).dtype
-    model = MRGPSSM((1,), **{**SMALL, "cycles": 1}, precision="float64").fit(lag(), progress=False)
+    model = MRGPSSM((1,), **arrange(**{**SMALL, "cycles": 1}, precision="float64")).fit(lag(), progress=False)
     assert model.models_[0][1].components[0].dtype == np.float64
     assert model.simulate(lag(30), samples=3).mean.dtype == np.float64
     assert jnp.zeros(()).dtype == before
@@ -201,7 +201,7 @@ def known_model(seed=0) -> MRGPSSM:
     scaling = Scaling(np.zeros(1), np.ones(1), np.full(1, 7.0), np.full(1, 3.0))
     none = np.zeros((1, 1))
     model.fitted_ = FittedModel(
-        check_options(model.get_params()), ((ssm,),), scaling, ("u1",), ("y1",), {}, 1.0, none, none, np.ones(1)
+        model.spec.fixed(), ((ssm,),), scaling, ("u1",), ("y1",), {}, 1.0, none, none, np.ones(1)
     )
     return model
 
@@ -308,19 +308,21 @@ def test_two_processes_give_identical_bits_and_other_seeds_other_ones():
 
 def test_progress_is_plain_lines_without_a_terminal_and_silence_when_asked(capfd):
     data = lag(200)
-    MRGPSSM((1,), **{**SMALL, "cycles": 1}).fit(data)
+    MRGPSSM((1,), **arrange(**{**SMALL, "cycles": 1})).fit(data)
     shown = capfd.readouterr()
     assert "100%" in shown.err
     assert "bound" in shown.err
     assert "window RMSE" in shown.err
     assert "\x1b" not in shown.err
-    MRGPSSM((1,), **{**SMALL, "cycles": 1}).fit(data, progress=False)
+    MRGPSSM((1,), **arrange(**{**SMALL, "cycles": 1})).fit(data, progress=False)
     shown = capfd.readouterr()
     assert shown.out == shown.err == ""
 
 
 def fit_with(data=None, **options):
-    return lambda model: MRGPSSM(**({"resolutions": (1,), **SMALL} | options)).fit(data or lag(), progress=False)
+    return lambda model: MRGPSSM(**arrange(**({"resolutions": (1,), **SMALL} | options))).fit(
+        data or lag(), progress=False
+    )
 
 
 BAD = [
@@ -359,7 +361,7 @@ BAD = [
     (fit_with(data=[lag(), lag(seed=1, input_names=("a", "b"))]), DataError, r"Sequence 1 \(sequence\) has input names a, b"),
     (fit_with(data=[lag(), lag(columns=2)]), DataError, "output names y1, y2"),
     (fit_with(data=[np.zeros((5, 2))]), DataError, "Give Sequence objects or tables; got ndarray"),
-    (lambda m: MRGPSSM((1,), **SMALL).fit([], progress=False), DataError, "no sequence"),
+    (lambda m: MRGPSSM((1,), **arrange(**SMALL)).fit([], progress=False), DataError, "no sequence"),
     (lambda m: MRGPSSM((1,)).simulate(np.zeros((5, 2))), ConfigError, "not fitted yet"),
     (lambda m: m.simulate(np.zeros((5, 3))), DataError, "inputs: 3 columns were given for 2 inputs: u1, u2"),
     (lambda m: m.simulate(np.zeros(5)), DataError, "inputs: 1 columns were given for 2 inputs: u1, u2"),

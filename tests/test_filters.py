@@ -9,10 +9,10 @@ import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence, load
-from mrgpssm.arrays.drive import follow
+from mrgpssm.arrays.drive import Drive
 from mrgpssm.arrays.params import positive
-from mrgpssm.data import Drive, Scaling, fill, flatten, samples_between
-from mrgpssm.spec.options import check_options
+from mrgpssm.data import Scaling, apply_drive, fill, flatten, follow_drive, samples_between
+from mrgpssm.spec import arrange
 from mrgpssm.training.members import make_members, start_on_data
 
 pytestmark = pytest.mark.once
@@ -33,9 +33,9 @@ def test_averages_of_many_rows_are_those_of_one_after_the_other(rows):
     rng = np.random.default_rng(1)
     u, steps, memory, found = rng.standard_normal((rows, 2)), rng.uniform(0.1, 1, rows), None, []
     for row in range(rows):
-        drive, memory = follow(u[row : row + 1], steps[row : row + 1], (3.0, 50.0), (2, 7), memory)
+        drive, memory = Drive((3.0, 50.0), (2, 7)).follow(u[row : row + 1], steps[row : row + 1], memory)
         found.append(drive[0])
-    whole, after = follow(u, steps, (3.0, 50.0), (2, 7), None)
+    whole, after = Drive((3.0, 50.0), (2, 7)).follow(u, steps)
     np.testing.assert_allclose(whole, found, rtol=0, atol=1e-13)
     assert memory is not None
     np.testing.assert_allclose(after.averages, memory.averages, atol=1e-13)
@@ -48,7 +48,7 @@ def test_averages_are_their_closed_form(even):
     rng = np.random.default_rng(0)
     u, time = rng.standard_normal((40, 2)), np.cumsum(rng.uniform(0.02, 0.1, 40))
     sequence = Sequence(u, u[:, :1], 0.1, None if even else time)
-    found = Drive((3.0, 20.0))(sequence)
+    found = apply_drive(Drive((3.0, 20.0)), sequence)
     assert found.input_names == Drive((3.0, 20.0)).names(("u1", "u2"))
     np.testing.assert_array_equal(found.inputs[:, :2], u)
     for k, tau in enumerate((3.0, 20.0)):
@@ -62,17 +62,17 @@ def test_over_a_gap_the_last_input_is_averaged_and_delayed(gap):
     u, drive = np.random.default_rng(2).standard_normal((40, 2)), Drive((3.0, 20.0), (1, 5))
     full = np.concatenate([u[:20], np.repeat(u[19:20], gap - 1, axis=0), u[20:]])
     kept = np.r_[0:20, 19 + gap : len(full)]
-    found = drive(Sequence(u, u[:, :1], 0.1, 0.1 * kept)).inputs
-    np.testing.assert_allclose(found, drive(Sequence(full, full[:, :1], 0.1)).inputs[kept], atol=1e-12)
+    found = apply_drive(drive, Sequence(u, u[:, :1], 0.1, 0.1 * kept)).inputs
+    np.testing.assert_allclose(found, apply_drive(drive, Sequence(full, full[:, :1], 0.1)).inputs[kept], atol=1e-12)
 
 
 def test_no_filters_change_nothing_and_halves_follow_each_other():
     whole, drive = recording(0), Drive((7.0,), (4,))
-    assert Drive()(whole) is whole
+    assert apply_drive(Drive(), whole) is whole
     first, second = (Sequence(whole.inputs[s], whole.outputs[s], whole.dt) for s in (slice(None, 30), slice(30, None)))
-    before, memory = drive.follow(fill(first))
-    after, _ = drive.follow(fill(second), memory)
-    np.testing.assert_allclose(np.concatenate([before, after]), drive(whole).inputs, atol=1e-12)
+    before, memory = follow_drive(drive, fill(first))
+    after, _ = follow_drive(drive, fill(second), memory)
+    np.testing.assert_allclose(np.concatenate([before, after]), apply_drive(drive, whole).inputs, atol=1e-12)
 
 
 def test_halves_are_one_sample_apart_unless_both_times_say_more():
@@ -88,7 +88,7 @@ def test_halves_are_one_sample_apart_unless_both_times_say_more():
 
 
 def test_inducing_points_start_on_rows_of_the_data():
-    options = check_options(MRGPSSM((3, 1), **SMALL, filters=(2.0,)).get_params())
+    options = MRGPSSM((3, 1), **arrange(**SMALL, filters=(2.0,))).spec.fixed()
     rows = np.random.default_rng(0).standard_normal((50, 10)).astype(np.float32)
     tasks, ssm = make_members(options, 1, 10, 1)
     scaling = Scaling(np.zeros(10), np.ones(10), np.zeros(1), np.ones(1))
@@ -105,7 +105,7 @@ def test_inducing_points_start_on_rows_of_the_data():
 
 
 def test_a_model_with_filters_is_driven_by_them_and_survives_a_file(tmp_path):
-    model = MRGPSSM((3, 1), **SMALL, filters=(2, 30), restarts=2, ensemble=2)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, filters=(2, 30), restarts=2, ensemble=2))
     model.fit([recording(0), recording(1)], progress=False)
     assert model.fitted_.drive_names == Drive((2.0, 30.0)).names(recording(0).input_names)
     assert len(model.fitted_.scaling.input_mean) == 3 * len(recording(0).input_names)
@@ -117,7 +117,7 @@ def test_a_model_with_filters_is_driven_by_them_and_survives_a_file(tmp_path):
 
 
 def test_averages_go_on_from_the_warm_up():
-    model = MRGPSSM((3, 1), **SMALL, filters=(30,)).fit([recording(0), recording(1)], progress=False)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, filters=(30,))).fit([recording(0), recording(1)], progress=False)
     whole = recording(2)
     past, rest = whole.inputs[:40], whole.inputs[40:]
     near, far = (

@@ -14,6 +14,7 @@ from test_training import DTYPE, TINY, member, problem
 from mrgpssm import MRGPSSM
 from mrgpssm.elbo import elbo_terms
 from mrgpssm.rollout import FullMC, draw_noise, draw_starts, rollout
+from mrgpssm.spec import arrange
 from mrgpssm.training import TrainingSettings, backfit
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 from mrgpssm.training.state import Cache, Learner
@@ -139,8 +140,10 @@ def test_the_best_cycle_is_what_a_fit_returns():
 @pytest.mark.once
 def test_the_estimator_has_all_of_it():
     data = [recording(i) for i in range(4)]
-    model = MRGPSSM((3, 1), **SMALL, folds=2, early_stopping=True, finetune=1, optimiser="natural", cascade=True)
+    model = MRGPSSM(
+        (3, 1), **arrange(**SMALL, folds=2, early_stopping=True, finetune=1, optimiser="natural", cascade=True)
+    )
     model.fit(data, progress=False)
     assert np.isfinite(model.simulate(recording(5).inputs, samples=4).mean).all()
-    judged = MRGPSSM((3, 1), **SMALL, early_stopping=True).fit(data[:2], validation=data[2:], progress=False)
+    judged = MRGPSSM((3, 1), **arrange(**SMALL, early_stopping=True)).fit(data[:2], validation=data[2:], progress=False)
     assert judged.validation_scores_ is not None

@@ -12,7 +12,7 @@ from mrgpssm import MRGPSSM, ConfigError, ModelFileError, runtime
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.estimator.config import make_config, read_config
 from mrgpssm.prediction.fitted import parse_model
-from mrgpssm.spec.options import check_options
+from mrgpssm.spec import arrange
 from mrgpssm.training import begin
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 from mrgpssm.training.planning import make_plan
@@ -36,7 +36,7 @@ def test_damaged_models_are_refused_or_used(number, parse):
 
 def checkpoint() -> tuple[bytes, Any]:
     """A snapshot before the first step, packed, and its template."""
-    model = MRGPSSM((2,), inducing=2, window=3, buffer=0, latent_dim=1)
+    model = MRGPSSM((2,), **arrange(inducing=2, window=3, buffer=0, latent_dim=1))
     with floating_point("float32"):
         start = begin(*make_plan(*model.check(recording(0, 40))))
     return pack_snapshot(start, "mark"), start
@@ -59,7 +59,7 @@ def parse_config(case: bytes | dict) -> None:
             file.flush()
             tables = read_config(Path(file.name))
     config = make_config(tables, "odd.toml")
-    check_options(MRGPSSM(**config.model).get_params())
+    MRGPSSM.from_spec(config.spec).spec.fixed()
 
 
 def test_damaged_configurations_are_refused_or_used():

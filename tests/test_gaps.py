@@ -32,6 +32,7 @@ from mrgpssm.prediction import predict
 from mrgpssm.prediction.fitted import FittedModel, model_bytes
 from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.run import free_run
+from mrgpssm.spec import arrange
 from mrgpssm.training.planning import make_plan
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather
@@ -184,7 +185,7 @@ def test_training_sweeps_walk_over_a_gap(gap):
     held, gappy, kept = pair(gap, measured)
     caches = []
     for sequence in (held, gappy):
-        checked, training, _ = MRGPSSM(**options, filters=(50,)).check(sequence)
+        checked, training, _ = MRGPSSM(**arrange(**options, filters=(50,))).check(sequence)
         plan, ssm = make_plan(checked, training, Scaling(np.zeros(4), np.full(4, 6.0), np.zeros(2), np.ones(2)))
         rows, component = plan.series.clock.shape[0], ssm.components[1]
         blank = Cache(*(jnp.zeros((2, rows, width), component.dtype) for width in (1, 2, 2)))
@@ -213,7 +214,7 @@ def test_windows_take_strides_of_their_true_length():
 
 def test_scaling_is_learned_on_measured_rows_alone():
     held, gappy, _ = pair(5000, np.random.default_rng(0).standard_normal((2 * BEFORE + 4999, 2)))
-    _, _, scaling = MRGPSSM((1,), window=2, buffer=0).check(gappy)
+    _, _, scaling = MRGPSSM((1,), **arrange(window=2, buffer=0)).check(gappy)
     np.testing.assert_allclose(scaling.input_mean, gappy.inputs.mean(0))
     assert np.abs(scaling.input_mean - held.inputs.mean(0)).max() > 1
 
@@ -334,7 +335,7 @@ def test_filling_is_for_gaps_alone():
     np.testing.assert_allclose(fill(again.sequence).steps, again.steps, atol=1e-9)
     # A clock in seconds since 1970 is even up to rounding.
     dated = fill(replace(held, time=1.7e9 + 0.1 * np.arange(len(held))))
-    assert dated.even
+    assert dated.is_even
 
 
 def test_gaps_that_cannot_be_filled_are_refused():
@@ -404,6 +405,6 @@ def test_learning_from_a_recording_with_gaps_is_as_good_as_from_its_pieces():
     small: dict[str, Any] = {"latent_dim": 2, "inducing": 6, "samples": 4, "windows": 8, "window": 10, "buffer": 2}
     scores = []
     for data in ([Sequence(u[kept], y[kept], 0.1, 0.1 * kept)], [Sequence(u[p], y[p], 0.1) for p in pieces]):
-        model = MRGPSSM((4, 1), **small, cycles=3, steps=30).fit(data, progress=False)
+        model = MRGPSSM((4, 1), **arrange(**small, cycles=3, steps=30)).fit(data, progress=False)
         scores.append(model.score(test, samples=20).loc["y1", "rmse"])
     assert scores[0] < 1.2 * scores[1]

@@ -14,6 +14,7 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, unseen_rows
 from mrgpssm.estimator import unseen
 from mrgpssm.estimator.unseen import Judge, Judged
+from mrgpssm.spec import arrange
 from mrgpssm.training.planning import make_plan
 
 pytestmark = pytest.mark.once
@@ -38,7 +39,7 @@ def judges_of(data: list[Sequence], folds: int, **given: Any) -> list[Judge]:
         mock.patch("mrgpssm.estimator.estimator.judged", stop),
         mock.patch("mrgpssm.estimator.unseen.replace", lambda it, **_: it),
     ):
-        MRGPSSM((3, 1), **SMALL, **LEARNED, folds=folds, **given).fit(data, progress=False)
+        MRGPSSM((3, 1), **arrange(**SMALL, **LEARNED, folds=folds, **given)).fit(data, progress=False)
     return found
 
 
@@ -75,7 +76,7 @@ def test_poison_in_what_a_fold_leaves_out_changes_nothing_in_it(count, folds):
 
 
 def test_early_stopping_starts_no_inducing_input_on_validation_data():
-    model = MRGPSSM((3, 1), **SMALL, filters=(4,), early_stopping=True)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, filters=(4,), early_stopping=True))
     held_out = recording(7, 96)
     bad = poisoned(held_out, np.ones(96, bool), inputs=True)
     options, training, scaling = model.check([recording(0, 96), recording(1, 96)], validated=True)
@@ -87,7 +88,7 @@ def test_early_stopping_starts_no_inducing_input_on_validation_data():
 
 def test_inducing_inputs_of_a_fold_are_rows_that_it_trains_on():
     data = [recording(k, 96) for k in range(3)]
-    options, training, scaling = MRGPSSM((3, 1), **SMALL, filters=(4,), folds=3).check(data)
+    options, training, scaling = MRGPSSM((3, 1), **arrange(**SMALL, filters=(4,), folds=3)).check(data)
     with floating_point("float32"):
         plan, ssm = make_plan(options, training, scaling)
     for member, fold in enumerate([None, 0, 1, 2]):

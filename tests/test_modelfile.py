@@ -13,7 +13,7 @@ from recordings import recording
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, load
 from mrgpssm.file import pack, unpack
 from mrgpssm.prediction.fitted import model_bytes, parse_model
-from mrgpssm.spec.options import check_options
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 HERE = Path(__file__).parent / "golden"
@@ -32,7 +32,7 @@ def test_the_golden_file_of_every_format_predicts_what_it_always_did(number):
     for name, values in (("mean", run.mean), ("std", run.std), ("q05", run.quantile(0.05)), ("bounds", model.bounds_)):
         np.testing.assert_allclose(values, expected[name], rtol=1e-12, atol=1e-12)
     assert model.resolutions == (3, 1)
-    assert model.ensemble == len(model.fitted_.ensemble) == min(number, 2)
+    assert model.training.ensemble == len(model.fitted_.ensemble) == min(number, 2)
     assert model.filters == ((2.0, 10.0) if number >= 3 else ())
     assert model.delays == ((3, 7) if number >= 4 else ())
     assert list(model.fitted_.blend.parts) == (
@@ -74,12 +74,12 @@ def test_a_fitted_model_and_its_file_simulate_alike(tmp_path):
         "cycles": 1,
         "steps": 5,
     }
-    model = MRGPSSM((2,), **options, window_start="initial", joint=True).fit(recording(0), progress=False)
+    model = MRGPSSM((2,), **arrange(**options, window_start="initial", joint=True)).fit(recording(0), progress=False)
     model.save(tmp_path / "m.mrgpssm")
     again = load(tmp_path / "m.mrgpssm")
     inputs = recording(3).inputs
     np.testing.assert_array_equal(model.simulate(inputs, samples=4).mean, again.simulate(inputs, samples=4).mean)
-    assert check_options(again.get_params()) == check_options(model.get_params())
+    assert again.spec.fixed() == model.spec.fixed()
     assert safetensors.numpy.load((tmp_path / "m.mrgpssm").read_bytes())["bounds"].shape == (1, 1)
     with pytest.raises(ConfigError, match="not fitted yet"):
         MRGPSSM().save(tmp_path / "none.mrgpssm")

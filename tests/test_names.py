@@ -10,6 +10,7 @@ from untrained import untrained
 
 from mrgpssm import MRGPSSM, Columns, DataError, Sequence, read_sequences
 from mrgpssm.data import as_inputs
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2}
@@ -130,14 +131,14 @@ def test_fit_takes_tables_and_remembers_the_names():
     columns: dict[str, Any] = {"inputs": ["speed", "load"], "outputs": ["NOx", "Temp"]}
     frames = [dated(table(0)), dated(table(1))[["Temp", "load", "NOx", "speed"]]]
     validation = table(2)[["NOx", "speed", "Temp", "load"]]
-    right = MRGPSSM((1,), **SMALL).fit([recording(0), recording(1)], recording(2), progress=False)
-    made = MRGPSSM((1,), **SMALL).fit(frames, validation, progress=False, **columns)
+    right = MRGPSSM((1,), **arrange(**SMALL)).fit([recording(0), recording(1)], recording(2), progress=False)
+    made = MRGPSSM((1,), **arrange(**SMALL)).fit(frames, validation, progress=False, **columns)
     assert (made.fitted_.input_names, made.fitted_.dt) == (("speed", "load"), 0.1)
     np.testing.assert_array_equal(made.bounds_, right.bounds_)
     np.testing.assert_array_equal(made.fitted_.calibration, right.fitted_.calibration)
-    one = MRGPSSM((1,), **SMALL).fit(table(0), progress=False, inputs=["load"], outputs=["NOx"], dt=0.5)
+    one = MRGPSSM((1,), **arrange(**SMALL)).fit(table(0), progress=False, inputs=["load"], outputs=["NOx"], dt=0.5)
     assert (one.fitted_.input_names, one.fitted_.dt) == (("load",), 0.5)
     with pytest.raises(DataError, match=r"which columns of the tables are what: fit\(tables, inputs=\[...\]"):
-        MRGPSSM((1,), **SMALL).fit(table(0), progress=False)
+        MRGPSSM((1,), **arrange(**SMALL)).fit(table(0), progress=False)
     with pytest.raises(DataError, match="table 2: input column 'speed' is missing"):
-        MRGPSSM((1,), **SMALL).fit([table(0), table(1).drop(columns="speed")], progress=False, **columns)
+        MRGPSSM((1,), **arrange(**SMALL)).fit([table(0), table(1).drop(columns="speed")], progress=False, **columns)

@@ -13,8 +13,9 @@ from scipy.stats import t as student
 from mrgpssm import MRGPSSM, ConfigError
 from mrgpssm.blend.noise import Runs, conformal_factors, fit_law, fit_noise, objective
 from mrgpssm.cli import main
-from mrgpssm.data import masks, trained_on, unseen, with_copies
+from mrgpssm.data import masks, take_unseen, trained_on, with_copies
 from mrgpssm.runtime.noise import StudentNoise, feature_count, features
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -116,9 +117,9 @@ def test_folds_leave_every_sequence_out_once():
     )
     assert masks(0, 5).shape == (0, 5)
     data = [recording(i) for i in range(5)]
-    assert sorted(s.name for k in range(2) for s in unseen(data, 2, k)) == sorted(s.name for s in data)
+    assert sorted(s.name for k in range(2) for s in take_unseen(data, 2, k)) == sorted(s.name for s in data)
     for k in range(2):
-        names = {s.name for s in unseen(data, 2, k)}
+        names = {s.name for s in take_unseen(data, 2, k)}
         assert names.isdisjoint(s.name for s in trained_on(data, 2, k))
     assert with_copies(data, 2) is data
 
@@ -131,7 +132,7 @@ def test_few_sequences_are_cut_into_stretches():
     mask = masks(3, 2)
     for k in range(3):
         chosen = [s for s, used in zip(everything, mask[k], strict=True) if used]
-        for whole, seen, judged in zip(data, chosen, unseen(data, 3, k), strict=True):
+        for whole, seen, judged in zip(data, chosen, take_unseen(data, 3, k), strict=True):
             hidden = np.asarray(np.isnan(seen.outputs).all(1))
             np.testing.assert_array_equal(hidden, ~np.isnan(judged.outputs).any(1))
             np.testing.assert_array_equal(np.where(hidden[:, None], judged.outputs, seen.outputs), whole.outputs)
@@ -142,7 +143,7 @@ def test_few_sequences_are_cut_into_stretches():
 
 
 def test_one_recording_can_be_folded():
-    model = MRGPSSM((3, 1), **SMALL, folds=3).fit(recording(0), progress=False)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, folds=3)).fit(recording(0), progress=False)
     assert model.validation_scores_ is not None
     assert np.isfinite(model.validation_scores_.to_numpy()).all()
     assert model.bounds_.shape == (2, 1)
@@ -150,7 +151,7 @@ def test_one_recording_can_be_folded():
 
 @pytest.fixture(scope="module")
 def fitted():
-    model = MRGPSSM((3, 1), **SMALL, folds=2, noise="student", restarts=2)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, folds=2, noise="student", restarts=2))
     return model.fit([recording(i) for i in range(3)], progress=False)
 
 
@@ -173,7 +174,7 @@ def test_bands_follow_the_law(fitted):
 
 def test_restarts_are_those_of_a_fit_without_folds(fitted):
     """Folds are further members: they must not change what the others learn."""
-    alone = MRGPSSM((3, 1), **SMALL, restarts=2).fit([recording(i) for i in range(3)], progress=False)
+    alone = MRGPSSM((3, 1), **arrange(**SMALL, restarts=2)).fit([recording(i) for i in range(3)], progress=False)
     first, second = (m.simulate(recording(5).inputs, samples=4).mean for m in (alone, fitted))
     np.testing.assert_allclose(first, second, rtol=2e-3, atol=2e-3)
 
@@ -198,11 +199,11 @@ def test_restarts_are_those_of_a_fit_without_folds(fitted):
 )
 def test_what_cannot_work_is_refused(given, says):
     with pytest.raises(ConfigError, match=says):
-        MRGPSSM((3, 1), **SMALL, **given).fit([recording(0), recording(1)], progress=False)
+        MRGPSSM((3, 1), **arrange(**SMALL, **given)).fit([recording(0), recording(1)], progress=False)
 
 
 def test_folds_that_were_all_given_up_are_spoken_of():
-    model = MRGPSSM((3, 1), **SMALL, folds=2)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, folds=2))
     with (
         mock.patch("mrgpssm.estimator.estimator.fold_members", return_value=iter(())),
         pytest.warns(UserWarning, match="the bands are not calibrated"),

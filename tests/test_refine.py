@@ -10,6 +10,7 @@ from recordings import recording
 from mrgpssm import MRGPSSM, DataError
 from mrgpssm.advice.refine import neighbours, refine
 from mrgpssm.cli import main
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -27,7 +28,7 @@ def test_candidates_are_ranked_by_the_bounds_of_their_fits():
     assert sorted(r.resolutions for r in found) == [(2,), (3, 1)]
     assert found[0].total > found[1].total
     for ranked in found:
-        alone = MRGPSSM(ranked.resolutions, **SMALL, calibrate=False).fit(data, progress=False)
+        alone = MRGPSSM(ranked.resolutions, **arrange(**SMALL, calibrate=False)).fit(data, progress=False)
         np.testing.assert_array_equal(ranked.bounds, alone.bounds_[:, 0])
         assert ranked.total == pytest.approx(alone.bounds_.sum())
 

@@ -24,7 +24,7 @@ from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
-from mrgpssm.report.evidence import score, tamed
+from mrgpssm.report.evidence import make_drawable, score
 from mrgpssm.report.html import check_installed, render
 from mrgpssm.report.learned import most_relevant
 from mrgpssm.report.palette import DARK, LIGHT
@@ -205,7 +205,7 @@ def test_a_run_that_runs_away_is_bad_and_still_drawn(bad, first):
         levels = {q: np.where(np.isfinite(mean), values, bad) for q, values in r.run.quantiles.items()}
         parts = {name: np.where(np.isfinite(mean), values, bad) for name, values in r.run.components.items()}
         wild = without(r.run, mean=mean, std=std, quantiles=levels, components=parts)
-        calm, lost = tamed(wild, r.measured)
+        calm, lost = make_drawable(wild, r.measured)
         assert lost == (() if np.isfinite(bad) else (1,))
         np.testing.assert_array_equal(calm.mean[:, 0], r.run.mean[:, 0])
         runs.append(without(r, run=calm, lost=lost))
@@ -227,7 +227,7 @@ def test_figures_for_print_are_drawn_whatever_names_hold(tmp_path):
 
 
 def unpacked(payload: Payload) -> dict:
-    return json.loads(gzip.decompress(base64.b64decode(payload.packed())))
+    return json.loads(gzip.decompress(base64.b64decode(payload.to_text())))
 
 
 def test_long_series_come_back_to_a_sixty_thousandth_of_their_range():
@@ -326,9 +326,9 @@ def test_pages_open_only_where_somebody_looks(monkeypatch, tmp_path):
 
 def test_the_demo_says_where_its_report_is_and_opens_it_on_a_terminal_only(monkeypatch, tmp_path, capsys):
     opened = []
-    monkeypatch.setattr("mrgpssm.paper.demo_page.demo_evidence", lambda result, command: None)
-    monkeypatch.setattr("mrgpssm.report.html.write_html", lambda evidence, path: None)
-    monkeypatch.setattr("mrgpssm.cli.report.open_page", opened.append)
+    monkeypatch.setattr("mrgpssm.cli.demo.demo_evidence", lambda result, command: None)
+    monkeypatch.setattr("mrgpssm.cli.demo.write_html", lambda evidence, path: None)
+    monkeypatch.setattr("mrgpssm.cli.demo.open_page", opened.append)
     demo_report(None, tmp_path / "report.html", "mrgpssm demo")
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'report.html'}\n")
     assert not opened

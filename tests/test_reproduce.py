@@ -14,7 +14,7 @@ from mrgpssm.data import Scaling
 from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.errors import FitError
 from mrgpssm.paper import pieces
-from mrgpssm.paper.config import EXPERIMENTS, Evaluation, Method, make_options
+from mrgpssm.paper.config import EXPERIMENTS, Evaluation, Method
 from mrgpssm.paper.evaluate import METRICS, evaluate, make_course, row_scores
 from mrgpssm.paper.fleet import chosen, in_units, make_fleet
 from mrgpssm.paper.pages.page import page
@@ -24,6 +24,7 @@ from mrgpssm.paper.problems import Fold, Problem
 from mrgpssm.paper.run import Setting, reproduce
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.spec import arrange, make_spec
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training.backfit import train_turn
 from mrgpssm.training.journal import Journal
@@ -46,7 +47,7 @@ def problem():
 def trained(problem):
     """A fleet of 2 folds x 2 outputs."""
     with floating_point("float32"):
-        fleet = make_fleet(make_options(TINY), problem)
+        fleet = make_fleet(make_spec(TINY).fixed(), problem)
         return fleet, fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
 
 
@@ -55,9 +56,9 @@ def fold_1(problem, trained):
     """The estimator as it would be with the fleet's parameters of the second fold."""
     _, fitted = trained
     training = [problem.sequences[n] for n in problem.folds[1].train]
-    model, first = MRGPSSM(**TINY, seed=1), training[0]
+    model, first = MRGPSSM(**arrange(**TINY, seed=1)), training[0]
     model.fitted_ = FittedModel(
-        options=make_options(TINY | {"seed": 1}),
+        spec=make_spec(TINY | {"seed": 1}).fixed(),
         ensemble=(tuple(jax.tree.map(lambda x, m=m: x[m], in_units(fitted.state.ssm, (2,))) for m in (2, 3)),),
         scaling=Scaling.fit(training), input_names=first.input_names, output_names=first.output_names, units={},
         dt=first.dt, bounds=fitted.bounds[2:, None], skipped=np.zeros((2, 1), int), calibration=np.ones(2),
@@ -74,7 +75,9 @@ def same(ours, theirs, **tolerance):
 def test_a_member_of_a_fleet_over_folds_trains_as_the_estimator_on_that_fold(problem, trained):
     """The plan that `MRGPSSM(seed=1).fit` makes of the second fold's files: same windows, same noise, same steps."""
     fleet, fitted = trained
-    options, training, scaling = MRGPSSM(**TINY, seed=1).check([problem.sequences[n] for n in problem.folds[1].train])
+    options, training, scaling = MRGPSSM(**arrange(**TINY, seed=1)).check(
+        [problem.sequences[n] for n in problem.folds[1].train]
+    )
     with floating_point("float32"):
         plan, ssm = make_plan(options, training, scaling)
         start = begin(plan, ssm)
@@ -92,9 +95,11 @@ def test_a_member_of_a_fleet_over_folds_is_the_fitted_estimator(problem):
     """All of it, two components in two cycles: caches have other noise, hence the tolerance."""
     given = TINY | {"resolutions": (4, 1), "cycles": 2, "steps": 4, "samples": 400}
     with floating_point("float32"):
-        fleet = make_fleet(make_options(given), problem)
+        fleet = make_fleet(make_spec(given).fixed(), problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
-    alone = MRGPSSM(**given, seed=1).fit([problem.sequences[n] for n in problem.folds[1].train], progress=False)
+    alone = MRGPSSM(**arrange(**given, seed=1)).fit(
+        [problem.sequences[n] for n in problem.folds[1].train], progress=False
+    )
     for member, (_, ssm) in zip((2, 3), alone.models_, strict=True):
         same(jax.tree.map(lambda x, m=member: x[m], fitted.state.ssm), ssm, atol=0.02)
     np.testing.assert_allclose(fitted.bounds[2:], alone.bounds_[:, 0], rtol=0.05)
@@ -125,7 +130,7 @@ def test_evaluation_of_a_fleet_is_what_the_estimator_scores(problem, trained, fo
 def test_a_record_holds_every_member_and_a_run_in_through_the_sequence_before(problem, trained, fold_1):
     """The same fleet once more; fold 1 tests on sequence 1, which begins where sequence 0 ends."""
     fleet, fitted = trained
-    method = Method("tiny", make_options(TINY))
+    method = Method("tiny", make_spec(TINY).fixed())
     result = json.loads(json.dumps(run_method(method, problem, EVALUATION, show=False, traces=True)))
     members = result["members"]
     assert members["output"] == ["a", "b", "a", "b"]
@@ -154,7 +159,7 @@ def test_a_fleet_that_dies_is_a_record(problem, monkeypatch):
         raise FitError("all restarts were given up")
 
     monkeypatch.setattr(pieces, "fit_fleet", die)
-    result = pieces.run_method(Method("tiny", make_options(TINY)), problem, EVALUATION, show=False, traces=False)
+    result = pieces.run_method(Method("tiny", make_spec(TINY).fixed()), problem, EVALUATION, show=False, traces=False)
     assert result["failure"] == "all restarts were given up"
     assert result["members"]["alive"] == [0, 0, 0, 0]
     assert result["members"]["rmse"] == [None] * 4

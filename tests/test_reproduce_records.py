@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from mrgpssm.cli.main import app
 from mrgpssm.errors import ConfigError, DataError, FitError
 from mrgpssm.paper import batches, complexity, run, semisynthetic
-from mrgpssm.paper.config import EXPERIMENTS, SCALES, load_experiment, make_options
+from mrgpssm.paper.config import EXPERIMENTS, SCALES, load_experiment
 from mrgpssm.paper.evaluate import METRICS
 from mrgpssm.paper.pages import paper
 from mrgpssm.paper.pages.claims import claims, look_in, look_in_paper, relative_errors, targets
@@ -21,6 +21,7 @@ from mrgpssm.paper.pages.tables import ROWS, best, show, side_by_side
 from mrgpssm.paper.problems import Problem, engine_problem, halves_problem, measurement
 from mrgpssm.paper.records import agree, digest, is_done, numbers, read_records, save_record
 from mrgpssm.paper.workers import reproduce_on
+from mrgpssm.spec import make_spec
 from mrgpssm.sweep.engine import Workers
 
 pytestmark = pytest.mark.once
@@ -59,10 +60,14 @@ def test_configs_hold_the_papers_methods():
     engine, grid = (load_experiment(what, "paper") for what in ("engine", "grid"))
     for name in ("GPSSM R=1", "GPSSM R=5", "GPSSM R=30"):
         assert engine.config(engine.method(name)) == grid.config(grid.method(name))
-        options = grid.method(name).options
-        assert (options.latent_dim, options.cycles * options.steps, options.restarts) == (6, 3000, 3)
-    published = engine.method("mr-gpssm-r-30-5-1-as-published").options
-    assert (published.preset, published.window_start, published.order, published.anneal) == (
+        options = grid.method(name).spec
+        assert (
+            options.structure.latent_dim,
+            options.training.cycles * options.training.steps,
+            options.training.restarts,
+        ) == (6, 3000, 3)
+    published = engine.method("mr-gpssm-r-30-5-1-as-published").spec
+    assert (published.structure.preset, published.training.window_start, published.training.order, published.training.anneal) == (
         "paper", "initial", "given", 1.0)  # fmt: skip
     synthetic = load_experiment("semi-synthetic", "paper")
     assert synthetic.repeats == 5
@@ -204,15 +209,15 @@ def test_the_command_says_what_is_wrong_and_shows_what_is_there(tmp_path):
 
 
 def test_equal_time_takes_as_many_steps_as_fit():
-    options = make_options({"cycles": 12, "steps": 50})
-    assert batches.affordable(options, 2.2).steps == 2
+    options = make_spec({"cycles": 12, "steps": 50}).fixed()
+    assert batches.affordable(options, 2.2).training.steps == 2
     few = batches.affordable(options, 0.25)
-    assert (few.cycles, few.steps) == (3, 1)
+    assert (few.training.cycles, few.training.steps) == (3, 1)
     experiment = load_experiment("batch-vs-resolution", "paper")
     cost = {m.name: {"step_seconds": 0.1 if "B=50" in m.name else 2.5} for m in experiment.methods if not m.as_long_as}
     timing = {"experiment": "batch-vs-resolution", "name": "timing", "timing": cost}
     method = batches.in_equal_time(experiment, experiment.method("GPSSM R=1, B=1500, equal time"), [timing])
-    assert (method.options.cycles, method.options.steps, method.options.window) == (
+    assert (method.spec.training.cycles, method.spec.training.steps, method.spec.training.window) == (
         12,
         2,
         1500,

@@ -20,6 +20,7 @@ from recordings import recording
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, StorageError
 from mrgpssm.errors import Interrupted
 from mrgpssm.file import atomic, write_atomic
+from mrgpssm.spec import arrange
 from mrgpssm.training.progress import Reporter
 from mrgpssm.training.runs import RunDirectory
 
@@ -28,7 +29,7 @@ TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, 
 
 
 def tiny(**more) -> MRGPSSM:
-    return MRGPSSM((3, 1), **(TINY | more))
+    return MRGPSSM((3, 1), **arrange(**(TINY | more)))
 
 
 def digest(path: Path) -> str:

@@ -10,12 +10,14 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 from mrgpssm import MRGPSSM, Sequence, load
+from mrgpssm.arrays.drive import Drive
 from mrgpssm.blend import static as fitting
 from mrgpssm.blend.static import Kernel, fit_static, learn_kernels, objective
 from mrgpssm.blend.weigh import MOST_SHARE
-from mrgpssm.data import Drive
+from mrgpssm.data import apply_drive
 from mrgpssm.runtime.part import Blend
 from mrgpssm.runtime.static import StaticPart, distances
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -102,7 +104,7 @@ def test_delayed_inputs_are_the_last_ones_at_that_time(even):
     time = 7.0 + 0.1 * np.cumsum(steps)
     sequence = Sequence(u, u[:, :1], 0.1, None if even else time)
     clock = np.round(sequence.clock()).astype(int)
-    found = Drive((), (3, 11))(sequence)
+    found = apply_drive(Drive((), (3, 11)), sequence)
     assert found.input_names == (
         "u1",
         "u2",
@@ -119,7 +121,9 @@ def test_delayed_inputs_are_the_last_ones_at_that_time(even):
 
 @pytest.fixture(scope="module")
 def fitted():
-    model = MRGPSSM((3, 1), **SMALL, filters=(8,), delays=(2,), static=60, folds=2, noise="student", restarts=2)
+    model = MRGPSSM(
+        (3, 1), **arrange(**SMALL, filters=(8,), delays=(2,), static=60, folds=2, noise="student", restarts=2)
+    )
     return model.fit([recording(i) for i in range(4)], progress=False)
 
 
@@ -153,7 +157,7 @@ def test_a_run_after_a_warm_up_starts_from_its_last_input(fitted):
 
 
 def test_validation_sequences_weigh_it_too():
-    model = MRGPSSM((3, 1), **SMALL, static=40)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, static=40))
     model.fit([recording(0), recording(1)], validation=recording(2), progress=False)
     assert model.fitted_.static is not None
     assert (model.fitted_.static.shares > 0).any()

@@ -22,6 +22,7 @@ from mrgpssm.cli.main import app
 from mrgpssm.data.tables import Columns
 from mrgpssm.errors import StorageError
 from mrgpssm.file import write_json
+from mrgpssm.spec import arrange, sort_options
 from mrgpssm.sweep import engine
 from mrgpssm.sweep.cluster import connect, worker_environments
 from mrgpssm.sweep.config import SweepConfig, make_sweep, read_sweep
@@ -37,8 +38,8 @@ TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, 
 def tables(**more) -> dict[str, Any]:
     dataset = {"name": "lags", "inputs": ["speed", "load"], "outputs": ["NOx", "Temp"], "time": "t",
                "split": [{"train": ["a.csv", "b.csv"], "test": ["c.csv"]}]}  # fmt: skip
-    return {"dataset": [dataset], "model": {**TINY, "resolutions": [1]}, "grid": {"seed": [0, 1]},
-            "sweep": {"samples": 10}} | more  # fmt: skip
+    shared = sort_options({**TINY, "resolutions": [1]})
+    return {"dataset": [dataset], **shared, "grid": {"seed": [0, 1]}, "sweep": {"samples": 10}} | more
 
 
 @pytest.fixture(scope="module")
@@ -69,19 +70,19 @@ def test_every_combination_is_a_run_and_equal_ones_are_one(home):
     assert len({r.id for r in runs}) == 12
     made_packs = packs(runs, datasets, fleet=4)
     assert [len(p.runs) for p in made_packs] == [3, 3, 3, 3]  # six of each kind, in two equal fleets
-    assert all(len({r.options.resolutions for r in p.runs}) == 1 for p in made_packs)
+    assert all(len({r.spec.structure.resolutions for r in p.runs}) == 1 for p in made_packs)
     again, _ = make_runs(made(home, grid=grid, sweep={"samples": 10, "fleet": 2, "directory": "elsewhere"}))
     assert {r.id for r in again} == {r.id for r in runs}  # where and how it runs is not what it is
-    other, _ = make_runs(made(home, grid=grid, model={**TINY, "inducing": 5}))
+    other, _ = make_runs(made(home, grid=grid, **sort_options({**TINY, "inducing": 5})))
     assert not {r.id for r in other} & {r.id for r in runs}
 
 
 def test_listed_runs_stand_beside_the_grid(home):
     listed = [{"resolutions": [3, 1], "seed": 7}, {"resolutions": [1], "seed": 8, "preset": "paper"}]
-    assert len(made(home, run=listed).options) == 4
+    assert len(made(home, run=listed).specs) == 4
     alone = tables(run=listed)
     del alone["grid"]
-    assert [o.seed for o in make_sweep(alone, home, "test").options] == [7, 8]
+    assert [o.training.seed for o in make_sweep(alone, home, "test").specs] == [7, 8]
 
 
 BAD = [
@@ -123,8 +124,8 @@ def test_a_fleet_gives_every_run_what_it_gets_alone_and_finished_ones_are_skippe
     assert (len(done.runs), done.skipped, done.missing, done.lost) == (2, 0, (), ())
     columns = Columns(("speed", "load"), ("Temp",), "t")
     train, test = (read_sequences([str(home / f"{n}.csv") for n in half], columns) for half in ("ab", "c"))
-    alone = MRGPSSM((1,), **TINY, seed=1).fit(train, progress=False)
-    run = next(r for r in done.runs if r.output == "Temp" and r.options.seed == 1)
+    alone = MRGPSSM((1,), **arrange(**TINY, seed=1)).fit(train, progress=False)
+    run = next(r for r in done.runs if r.output == "Temp" and r.spec.training.seed == 1)
     record = read_record(config.directory, run)
     assert record is not None
     for name, value in alone.score(test, samples=10).loc["Temp"].items():
@@ -145,7 +146,7 @@ def write_fake(pack: Pack, directory: Path, samples: int, keep_models: bool) -> 
         scores = {"rmse": 1.0, "nrmse": 0.5, "crps": 0.4, "coverage_90": 0.9}
         who = {"format": FORMAT, "id": run.id, "dataset": run.dataset, "split": run.split, "output": run.output}
         write_json(
-            record_path(directory, run), who | {"options": run.options.to_json(), "scores": scores, "failure": None}
+            record_path(directory, run), who | {"options": run.spec.to_json(), "scores": scores, "failure": None}
         )
 
 
@@ -272,8 +273,9 @@ def wait_for(count: int, folder: Path, process: subprocess.Popen) -> None:
 
 def shot(home: Path, name: str, splits: tuple[str, ...], seeds: int) -> Path:
     """A sweep's file: a split `ab` trains on a and b and tests on b."""
-    lines = [f'[sweep]\ndirectory = "{name}"\nfleet = 3\nsamples = 10\n[model]\nresolutions = [1]']
-    lines += [f"{key} = {value}" for key, value in TINY.items() if key != "inducing"]
+    lines = [f'[sweep]\ndirectory = "{name}"\nfleet = 3\nsamples = 10']
+    for title, table in sort_options({**TINY, "resolutions": [1]}).items():
+        lines += [f"[{title}]", *(f"{key} = {value}" for key, value in table.items() if key != "inducing")]
     lines += [f"[grid]\nseed = {list(range(seeds))}\ninducing = [4, 5]", '[[dataset]]\nname = "lags"\ntime = "t"']
     lines += ['inputs = ["speed", "load"]\noutputs = ["NOx", "Temp"]']
     lines += [f'[[dataset.split]]\ntrain = ["{a}.csv", "b.csv"]\ntest = ["{b}.csv"]' for a, b in splits]
@@ -341,7 +343,7 @@ def test_48_runs_survive_a_killed_worker_and_a_killed_client(home):
     assert left <= said["skipped"] < 48
     assert len(list(folder.glob("*.json"))) == 48
     killed = read_sweep(path)
-    serial = SweepConfig(home / "calm", 48, 10, False, killed.datasets, killed.options)
+    serial = SweepConfig(home / "calm", 48, 10, False, killed.datasets, killed.specs)
     run_sweep(serial, Workers(serial=True), lambda _: None)
     ours, theirs = scores_of(killed), scores_of(serial)
     assert ours.keys() == theirs.keys()

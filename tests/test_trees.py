@@ -22,6 +22,7 @@ from mrgpssm.prediction.fitted import model_bytes, parse_model
 from mrgpssm.runtime import trees as law
 from mrgpssm.runtime.part import Blend, row_before
 from mrgpssm.runtime.trees import LEAF, TreesPart
+from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -253,7 +254,9 @@ def steps(number: int) -> Sequence:
 
 @pytest.fixture(scope="module")
 def fitted():
-    return MRGPSSM((3, 1), **SMALL, static=30, trees=60, folds=2).fit([steps(i) for i in range(4)], progress=False)
+    return MRGPSSM((3, 1), **arrange(**SMALL, static=30, trees=60, folds=2)).fit(
+        [steps(i) for i in range(4)], progress=False
+    )
 
 
 def test_trees_take_over_a_jumpy_map(fitted, tmp_path):
@@ -281,14 +284,14 @@ def test_a_run_after_a_warm_up_starts_from_its_last_input(fitted):
 def test_a_fold_that_never_saw_an_output_judges_all_the_same():
     """The second output was measured in one recording alone, so that one fold has none of it."""
     blank = [replace(s, outputs=s.outputs * [1.0, np.nan]) for s in (steps(1), steps(2), steps(3))]
-    model = MRGPSSM((3, 1), **SMALL, static=20, trees=5, folds=2).fit([steps(0), *blank], progress=False)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, static=20, trees=5, folds=2)).fit([steps(0), *blank], progress=False)
     assert np.isfinite(model.simulate(steps(7), samples=4).mean).all()
     part = fit_trees(steps(0).inputs, np.full((len(steps(0)), 1), np.nan), rounds=3, seed=0)
     assert (part(steps(1).inputs) == 0).all()
 
 
 def test_validation_sequences_weigh_trees_alone():
-    model = MRGPSSM((3, 1), **SMALL, trees=20)
+    model = MRGPSSM((3, 1), **arrange(**SMALL, trees=20))
     model.fit([steps(0), steps(1)], validation=steps(2), progress=False)
     assert model.fitted_.static is None
     assert model.fitted_.trees is not None

@@ -11,7 +11,7 @@ from recordings import recording
 
 from mrgpssm import ConfigError, FitError
 from mrgpssm.sweep import tune
-from mrgpssm.sweep.tune import Best, make_tune
+from mrgpssm.sweep.tune import BestTrial, make_tune
 
 pytestmark = pytest.mark.once
 
@@ -20,7 +20,7 @@ def tables(folder: Path, **more) -> dict[str, Any]:
     data = {"files": [str(folder / "a.csv")], "validation": [str(folder / "b.csv")], "inputs": ["speed"],
             "outputs": ["NOx"], "time": "t"}  # fmt: skip
     search = {"trials": 5, "resolutions": [[1], [3, 1]], "range": {"inducing": [4, 9], "learning_rate": [0.01, 0.1]}}
-    return {"data": data, "model": {"steps": 4}, "run": {"directory": str(folder / "search")}, "tune": search | more}
+    return {"data": data, "training": {"steps": 4}, "run": {"directory": str(folder / "search")}, "tune": search | more}
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_trials_go_on_where_the_journal_ends_and_the_best_is_found(folder, monke
     Pretender.fitted.clear()
     lines: list[str] = []
     first = tune.tune(make_tune(tables(folder), "t"), 1, lines.append)
-    assert isinstance(first, Best)
+    assert isinstance(first, BestTrial)
     assert first.trials == 5
     count = len(Pretender.fitted)
     again = tune.tune(make_tune(tables(folder), "t"), 1, lines.append)

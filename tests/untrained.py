@@ -13,25 +13,25 @@ from mrgpssm.blend.noise import Runs, fit_law
 from mrgpssm.data import Scaling
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.runtime.static import StaticPart
-from mrgpssm.spec.options import check_options
+from mrgpssm.spec import arrange
 from mrgpssm.training.members import init_model, output_groups
 
 
 def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed: int = 0, **given: Any) -> MRGPSSM:
     """Inputs speed and load, as in `recordings`."""
     sizes: dict[str, Any] = {"inducing": 6, "restarts": rounds, "ensemble": rounds}
-    model = MRGPSSM(**(sizes | given))
-    options, rng = check_options(model.get_params()), np.random.default_rng(seed)
-    groups, inputs = output_groups(options, len(outputs)), ("speed", "load")
-    drives = len(options.drive.names(inputs))
+    model = MRGPSSM(**arrange(**(sizes | given)))
+    options, rng = model.spec.fixed(), np.random.default_rng(seed)
+    groups, inputs = output_groups(options.structure, len(outputs)), ("speed", "load")
+    drives = len(options.structure.drive.names(inputs))
 
     def moved(leaf):
         return leaf + (0.1 * rng.standard_normal(leaf.shape)).astype(leaf.dtype)
 
-    with floating_point(options.precision):
+    with floating_point(options.structure.precision):
         ensemble = tuple(
             tuple(
-                jax.tree.map(moved, init_model(options, drives, len(g), jax.random.key(10 * n + i)))
+                jax.tree.map(moved, init_model(options.structure, drives, len(g), jax.random.key(10 * n + i)))
                 for i, g in enumerate(groups)
             )
             for n in range(rounds)
@@ -43,16 +43,16 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     model.fitted_ = FittedModel(
         options, ensemble, scaling, inputs, outputs, {"Temp": "K"}, 0.1, blank, blank.astype(int), calibration
     )
-    if options.static:
-        shapes = {"inducing": (options.static, drives), "weights": (many, options.static), "slopes": (many, drives)}
+    if rows := options.structure.static:
+        shapes = {"inducing": (rows, drives), "weights": (many, rows), "slopes": (many, drives)}
         drawn = {key: rng.standard_normal(shape) for key, shape in shapes.items()}
         scales, shares = rng.uniform(0.5, 3, (many, drives)), rng.uniform(0.2, 0.6, many)
         model.fitted_ = replace(model.fitted_, static=StaticPart(**drawn, lengthscales=scales, shares=shares))
-    if options.trees:
+    if options.structure.trees:
         drive, jumps = rng.standard_normal((400, drives)), rng.standard_normal((400, many))
-        part = fit_trees(drive, jumps, options.trees, options.seed)
+        part = fit_trees(drive, jumps, options.structure.trees, options.training.seed)
         model.fitted_ = replace(model.fitted_, trees=replace(part, shares=rng.uniform(0.2, 0.4, many)))
-    if options.noise == "boosted":
+    if options.bands.noise == "boosted":
         mean, deviation, drive = (rng.standard_normal((200, n)) for n in (many, many, drives))
         measured = mean + rng.standard_t(4.0, mean.shape)
         noise = fit_law(Runs(measured, mean, np.abs(deviation), drive, np.arange(200) // 100), boosted=True)

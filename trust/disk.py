@@ -21,6 +21,7 @@ from recordings import recording
 
 from mrgpssm import MRGPSSM, StorageError, load
 from mrgpssm.file import unpack
+from mrgpssm.spec import arrange
 
 FAULTS = {"no space": (errno.ENOSPC, True), "input/output error": (errno.EIO, False), "read-only": (errno.EROFS, True)}
 SIZES: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 6}
@@ -29,7 +30,9 @@ LIBRARY = "MRGPSSM_FAULTS"
 
 def train(folder: Path) -> None:
     """A tiny run with a checkpoint after every chunk."""
-    MRGPSSM((3, 1), **SIZES).fit(recording(0), progress=False, run_dir=folder / "run", checkpoint_seconds=0.0)
+    MRGPSSM((3, 1), **arrange(**SIZES)).fit(
+        recording(0), progress=False, run_dir=folder / "run", checkpoint_seconds=0.0
+    )
 
 
 def save(folder: Path) -> None:

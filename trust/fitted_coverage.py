@@ -10,6 +10,7 @@ from account import Config, Outcome, keep
 
 from mrgpssm import MRGPSSM
 from mrgpssm.data.synthetic import two_scales
+from mrgpssm.spec import arrange
 
 OPTIONS: dict[str, Any] = {"inducing": 20, "samples": 10, "windows": 10, "window": 40, "cycles": 8, "steps": 50}
 LEVELS = ("coverage_50", "coverage_90", "coverage_95")
@@ -21,8 +22,8 @@ def measure(config: Config) -> Outcome:
     for seed in range(config["fits"]):
         parts = [two_scales("M1", seed=1000 * k + seed, length=config["rows"]).sequence for k in (1, 2, 3)]
         train, held_out, test = parts
-        plain = MRGPSSM((30, 1), **OPTIONS, calibrate=False, seed=seed).fit(train, progress=False)
-        model = MRGPSSM((30, 1), **OPTIONS, seed=seed).fit(train, validation=held_out, progress=False)
+        plain = MRGPSSM((30, 1), **arrange(**OPTIONS, calibrate=False, seed=seed)).fit(train, progress=False)
+        model = MRGPSSM((30, 1), **arrange(**OPTIONS, seed=seed)).fit(train, validation=held_out, progress=False)
         scores = [m.score(test, samples=100).iloc[0] for m in (plain, model)]
         raw.append([float(scores[0][level]) for level in LEVELS])
         calibrated.append([float(scores[1][level]) for level in LEVELS])

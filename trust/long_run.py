@@ -13,6 +13,7 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data.synthetic import two_scales
 from mrgpssm.model import Component, noiseless_radius
 from mrgpssm.prediction.predict import _pieces
+from mrgpssm.spec import arrange
 
 OPTIONS: dict[str, Any] = {"inducing": 20, "samples": 10, "windows": 10, "window": 40, "cycles": 6, "steps": 50}
 
@@ -54,7 +55,7 @@ def walk(model: MRGPSSM, inputs: np.ndarray, samples: int) -> tuple[bool, list[i
 def measure(config: Config) -> Outcome:
     """Fit, walk with noise, then each component without."""
     train = two_scales("M1", seed=0, length=3000).sequence
-    model = MRGPSSM((30, 1), **OPTIONS).fit(train, progress=False)
+    model = MRGPSSM((30, 1), **arrange(**OPTIONS)).fit(train, progress=False)
     inputs = inputs_of(config["steps"])
     finite, held = walk(model, inputs, config["samples"])
     settled = len(held) // 10

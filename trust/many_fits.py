@@ -10,6 +10,7 @@ from account import Config, Outcome, keep
 from recordings import recording
 
 from mrgpssm import MRGPSSM
+from mrgpssm.spec import arrange
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 OPTIONS: dict[str, Any] = {
@@ -47,7 +48,7 @@ def measure(config: Config) -> Outcome:
     held, programs = [], []
     for index in range(config["fits"]):
         data = [recording(2 * index), recording(2 * index + 1)]
-        model = MRGPSSM((3, 1), **OPTIONS, seed=index).fit(data, progress=False)
+        model = MRGPSSM((3, 1), **arrange(**OPTIONS, seed=index)).fit(data, progress=False)
         model.simulate(data[0].inputs, samples=5, seed=index)
         held.append(resident())
         programs.append(len(compiled))

@@ -13,6 +13,7 @@ import numpy as np
 from account import Config, Outcome, keep
 
 from mrgpssm import MRGPSSM, ConfigError, DataError, FitError, Sequence
+from mrgpssm.spec import arrange
 
 ROWS = 320
 PLACE = re.compile(r"component \d+|row \d+|[Oo]utput '|[Ii]nput '|column|resolution|latent_dim")
@@ -83,7 +84,7 @@ def draw_data(rng: np.random.Generator, kind: str) -> Sequence:
 def judge(options: dict[str, Any], data: Sequence) -> tuple[str, str]:
     """What became of a setting's fits: finite, a typed error, or silence, and what was said."""
     try:
-        model = MRGPSSM(**options).fit(data, progress=False)
+        model = MRGPSSM(**arrange(**options)).fit(data, progress=False)
         run = model.simulate(data, samples=8)
     except (ConfigError, DataError, FitError) as error:
         named = bool(PLACE.search(str(error))) and "\n" not in str(error)

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from mrgpssm.errors import ConfigError, DataError, DataWarning, FitError, ModelFileError, StorageError
     from mrgpssm.estimator.estimator import MRGPSSM, load
     from mrgpssm.prediction.forecast import Forecast
+    from mrgpssm.spec import Bands, Training
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "MRGPSSM",
+    "Bands",
     "Columns",
     "ConfigError",
     "DataError",
@@ -28,12 +30,15 @@ __all__ = [
     "ModelFileError",
     "Sequence",
     "StorageError",
+    "Training",
     "load",
     "read_sequences",
 ]
 
 _HOMES = {
     "MRGPSSM": "mrgpssm.estimator.estimator",
+    "Bands": "mrgpssm.spec",
+    "Training": "mrgpssm.spec",
     "Sequence": "mrgpssm.data",
     "Columns": "mrgpssm.data.tables",
     "read_sequences": "mrgpssm.data.tables",

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mrgpssm import MRGPSSM
+from mrgpssm.spec import arrange
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recordings import recording
@@ -18,9 +19,8 @@ HERE = Path(__file__).parent
 
 if __name__ == "__main__":
     model = MRGPSSM(
-        (3, 1), inducing=5, samples=3, windows=4, window=8, buffer=2, cycles=2, steps=10, restarts=3, ensemble=2,
-        seed=7, precision="float64",
-    ).fit([recording(0), recording(1)], validation=recording(4), progress=False)  # fmt: skip
+        (3, 1), **arrange(inducing=5, samples=3, windows=4, window=8, buffer=2, cycles=2, steps=10, restarts=3, ensemble=2,
+        seed=7, precision="float64")).fit([recording(0), recording(1)], validation=recording(4), progress=False)  # fmt: skip
     model.save(HERE / "model-v2.mrgpssm")
     run = model.simulate(recording(2).inputs, samples=6, seed=3)
     np.savez(HERE / "model-v2-expected.npz", mean=run.mean, std=run.std, q05=run.quantile(0.05), bounds=model.bounds_)

@@ -6,7 +6,7 @@ get averaged and delayed inputs, a static part, boosted trees and learned noise;
 carry over. Short data get one or two small components and a static part.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 from mrgpssm.advice.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
 from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
-from mrgpssm.spec.options import FIXED, settled
+from mrgpssm.spec import Spec, make_spec
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
@@ -27,20 +27,20 @@ Reason = tuple[tuple[str, ...], Callable[[Settings], str]]  # what is chosen, an
 
 
 class Choice(NamedTuple):
-    """All settings, and one sentence about each that was chosen."""
+    """A specification without None, and one sentence about each option that was chosen."""
 
-    settings: dict[str, Any]
+    spec: Spec
     reasons: tuple[str, ...]
 
 
-def choose(given: Mapping[str, Any], training: list[Sequence], validated: bool) -> Choice:
-    """Settings that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
-    if given["resolutions"] is not None:
-        return Choice(settled(given), ())
+def choose(given: Spec, training: list[Sequence], validated: bool) -> Choice:
+    """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
+    if given.structure.resolutions is not None:
+        return Choice(given.fixed(), ())
     rows = sum(map(len, training))
     kind = _short if rows < LONG else _few if len(training) < MANY else _many
     chosen, reasons = kind(training, rows)
-    kept = {key: value for key, value in given.items() if value is not None}
+    kept = {key: value for key, value in given.flat().items() if value is not None}
     if validated:
         chosen |= {"folds": 0}
         reasons.append((("folds",), lambda _: "bands: learned on the validation sequences"))
@@ -53,9 +53,10 @@ def choose(given: Mapping[str, Any], training: list[Sequence], validated: bool) 
         chosen |= {"noise": "gaussian", "static": 0, "trees": 0}  # there will be nothing to learn them from
     if kept.get("calibrate") is False:
         chosen |= {"noise": "gaussian"}
-    settings = FIXED | chosen | kept
+    spec = make_spec(chosen | kept).fixed()
+    settings = spec.flat()
     said = (text(settings) for keys, text in reasons if any(key not in kept for key in keys))
-    return Choice({key: settings[key] for key in given}, tuple(filter(None, said)))
+    return Choice(spec, tuple(filter(None, said)))
 
 
 def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:

@@ -14,6 +14,7 @@ from mrgpssm.advice.suggest import suggest
 from mrgpssm.data import Sequence, as_list
 from mrgpssm.errors import DataError
 from mrgpssm.estimator.estimator import MRGPSSM
+from mrgpssm.spec import arrange
 
 Resolutions = tuple[int, ...]
 _SHORT: dict[str, Any] = {"cycles": 3, "steps": 100, "calibrate": False}
@@ -49,7 +50,7 @@ def refine(
     Args:
         sequences: Recordings with the same columns and the same dt.
         candidates: Sets of resolutions; those too long for the data are left out.
-        options: Arguments of `MRGPSSM` beside resolutions; cycles are 3 and steps 100 where they are not given.
+        options: Options of `Structure`, `Training` and `Bands`; cycles are 3 and steps 100 where they are not given.
 
     Raises:
         DataError: No candidate's windows fit into the data.
@@ -58,7 +59,7 @@ def refine(
     chosen = neighbours(suggest(training).resolutions) if candidates is None else tuple(candidates)
     found, faults = [], []
     for resolutions in chosen:
-        model = MRGPSSM(resolutions, **(_SHORT | options))
+        model = MRGPSSM(resolutions, **arrange(**(_SHORT | options)))
         try:
             model.check(training)
         except DataError as fault:

@@ -9,6 +9,7 @@ resolution R sees every R-th input only; the averages tell it what happened in b
 the slow past was. A dead time, which a state of few dimensions can hardly hold, is a delayed copy.
 """
 
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,23 +35,36 @@ class Memory:
     step: float
 
 
-def follow(
-    inputs: np.ndarray, steps: np.ndarray, filters: tuple[float, ...], delays: tuple[int, ...], memory: Memory | None
-) -> tuple[np.ndarray, Memory]:
-    """(T, D_u (1 + filters + delays)) from inputs (T, D_u), and what is remembered after the last row.
+@dataclass(frozen=True)
+class Drive:
+    """Time constants of averages and lengths of delays, both in steps of dt; false where there are none."""
 
-    `steps` (T,) are the samples from each row to the next.
-    """
-    if memory is None:
-        memory = Memory(np.repeat(inputs[:1], len(filters), axis=0), inputs[:0], steps[:0], 1.0)
-    averages = _averages(inputs, np.append(memory.step, steps[:-1]), filters, memory.averages)
-    clock = np.append(0.0, np.cumsum(steps))
-    known, times = np.concatenate([memory.past, inputs]), np.append(-memory.ages, clock[:-1])
-    delayed = [known[_latest(times, clock[:-1] - d)] for d in delays]
-    oldest = _latest(times, clock[-1:] - max(delays, default=0))[0] if delays else len(known)
-    flat = averages.reshape(len(inputs), -1)
-    after = Memory(averages[-1], known[oldest:], clock[-1] - times[oldest:], float(steps[-1]))
-    return np.concatenate([inputs, flat, *delayed], axis=1), after
+    filters: tuple[float, ...] = ()
+    delays: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.filters or self.delays)
+
+    def names(self, names: SequenceOf[str]) -> tuple[str, ...]:
+        """What the inputs, their averages and their delayed copies are called."""
+        averaged = (f"{name}, {tau:g} steps" for tau in self.filters for name in names)
+        return (*names, *averaged, *(f"{name}, {d} steps ago" for d in self.delays for name in names))
+
+    def follow(self, inputs: np.ndarray, steps: np.ndarray, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
+        """(T, D_u (1 + filters + delays)) from inputs (T, D_u), and what is remembered after the last row.
+
+        `steps` (T,) are the samples from each row to the next.
+        """
+        if memory is None:
+            memory = Memory(np.repeat(inputs[:1], len(self.filters), axis=0), inputs[:0], steps[:0], 1.0)
+        averages = _averages(inputs, np.append(memory.step, steps[:-1]), self.filters, memory.averages)
+        clock = np.append(0.0, np.cumsum(steps))
+        known, times = np.concatenate([memory.past, inputs]), np.append(-memory.ages, clock[:-1])
+        delayed = [known[_latest(times, clock[:-1] - d)] for d in self.delays]
+        oldest = _latest(times, clock[-1:] - max(self.delays, default=0))[0] if self.delays else len(known)
+        flat = averages.reshape(len(inputs), -1)
+        after = Memory(averages[-1], known[oldest:], clock[-1] - times[oldest:], float(steps[-1]))
+        return np.concatenate([inputs, flat, *delayed], axis=1), after
 
 
 def _latest(times: np.ndarray, when: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mrgpssm.baselines.compare import compare, methods_named
 from mrgpssm.cli.show import print_rows, score_cells, score_titles
 from mrgpssm.errors import ConfigError
 
@@ -16,15 +17,11 @@ def check_against(against: str | None, train: list[str] | None) -> tuple[str, ..
         return ()
     if not train:
         raise ConfigError("--against needs the files the model learned from; name them with --train FILES.")
-    from mrgpssm.baselines.compare import methods_named
-
     return methods_named(against)
 
 
 def rivals(methods: tuple[str, ...], training, test) -> dict[str, Any]:
     """Fit and score every method; progress goes to standard error."""
-    from mrgpssm.baselines.compare import compare
-
     return compare(training, test, methods)
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import print_json, print_rows, say
+from mrgpssm.file.record import write_record
+from mrgpssm.training.bench import bench as measure
 
 
 def bench(
@@ -14,9 +16,6 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Time a gradient step by every path this machine has, its growth with each size, and free runs."""
-    from mrgpssm.file.record import write_record
-    from mrgpssm.training.bench import bench as measure
-
     result = measure(quick, lambda line: say(line, err=True))
     if out is not None:
         write_record(out, result)
@@ -33,8 +32,9 @@ def bench(
     columns = ["step", "path", "ms", "times ours", "first call, s"]
     print_rows("One gradient of the bound", columns, rows)
     if not quick:
-        grown = [[name, ", ".join(f"{n}: {ms:.1f}" for n, ms in times.items())] for name, times in
-                 result["growth_ms"].items()]  # fmt: skip
+        grown = []
+        for name, times in result["growth_ms"].items():
+            grown.append([name, ", ".join(f"{n}: {ms:.1f}" for n, ms in times.items())])
         print_rows("Our step in ms while one size grows", ["size", "ms"], grown)
         for run in result["free_run"]:
             say(f"Free run of one component, {run['samples']} samples: {run['us_per_step']:.1f} us a step.")

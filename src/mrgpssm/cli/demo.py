@@ -6,8 +6,13 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.report import open_page
 from mrgpssm.cli.show import print_rows, say
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, MissingPackageError, need
+from mrgpssm.file.record import write_record
+from mrgpssm.paper.demo import run_demo
+from mrgpssm.paper.demo_page import demo_evidence
+from mrgpssm.report.html import check_installed, write_html
 
 
 def demo(
@@ -18,9 +23,6 @@ def demo(
     """Train five models on a two-scale system, let them run freely, and show which follow it."""
     if kind not in ("M1", "M2"):
         raise ConfigError(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
-    from mrgpssm.file.record import write_record
-    from mrgpssm.paper.demo import run_demo
-
     say(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
     result = run_demo(kind, seed, lambda c: say(f"training {c.name} ..."), progress=True)
     _print_table(result)
@@ -30,11 +32,11 @@ def demo(
     write_record(out / "demo.json", result.record())
     written = [out / "demo.json"]
     try:
-        from mrgpssm.paper.demo_picture import demo_figure
-    except ImportError:
-        say("No figure: matplotlib is missing; install mrgpssm[plot].")
+        pictures = need("mrgpssm.paper.demo_picture", "No figure: matplotlib is missing", "plot")
+    except MissingPackageError as missing:
+        say(missing)
     else:
-        demo_figure(result, out / "demo.png")
+        pictures.demo_figure(result, out / "demo.png")
         written.append(out / "demo.png")
     say(f"Wrote {' and '.join(str(path) for path in written)}.")
     _report(result, out / "report.html", f"mrgpssm demo --seed {seed} --set {kind}")
@@ -42,13 +44,9 @@ def demo(
 
 def _report(result, path: Path, command: str) -> None:
     """The page to look at; a sentence where its extra is missing."""
-    from mrgpssm.cli.report import open_page
-    from mrgpssm.paper.demo_page import demo_evidence
-    from mrgpssm.report.html import check_installed, write_html
-
     try:
         check_installed()
-    except ConfigError as missing:
+    except MissingPackageError as missing:
         say(f"No report: {missing}")
         return
     write_html(demo_evidence(result, command), path)

@@ -7,6 +7,11 @@ import typer
 
 from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError
+from mrgpssm.export import c_source
+from mrgpssm.export.stablehlo import stablehlo
+from mrgpssm.file import write_atomic
+from mrgpssm.prediction.fitted import read_model
+from mrgpssm.runtime import load
 
 
 def export(
@@ -16,20 +21,9 @@ def export(
     name: Annotated[str, typer.Option(help="Prefix of the C names.")] = "mrgpssm",
 ) -> None:
     """Write the mean model as one dependency-free C99 file, or as a StableHLO program for `jax.export`."""
-    from mrgpssm.file import write_atomic
-
     if form not in ("c", "stablehlo"):
         raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")
     path = model / "model.mrgpssm" if model.is_dir() else model
-    if form == "c":
-        from mrgpssm.export import c_source
-        from mrgpssm.runtime import load
-
-        data = c_source(load(path), name).encode()
-    else:
-        from mrgpssm.export.stablehlo import stablehlo
-        from mrgpssm.prediction.fitted import read_model
-
-        data = stablehlo(read_model(path))
+    data = c_source(load(path), name).encode() if form == "c" else stablehlo(read_model(path))
     write_atomic(out, data)
     say(f"Wrote {out}: the mean model, {len(data):,} bytes.")

@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import say
-from mrgpssm.errors import ConfigError, FitError
+from mrgpssm.errors import ConfigError, FitError, MissingPackageError, need
+from mrgpssm.paper.config import EXPERIMENTS, SCALES
+from mrgpssm.paper.pages import page as pages
+from mrgpssm.paper.pages.results import Results
+from mrgpssm.paper.run import Setting
+from mrgpssm.paper.run import reproduce as run
+from mrgpssm.paper.workers import reproduce_on
+from mrgpssm.sweep.engine import Workers
 
 OUT = Path("results/reproduce")
 
@@ -31,10 +38,6 @@ def reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Run an experiment of the paper; finished pieces are skipped, each leaves one record."""
-    from mrgpssm.paper.config import EXPERIMENTS, SCALES
-    from mrgpssm.paper.run import Setting
-    from mrgpssm.paper.run import reproduce as run
-
     if what != "all" and what not in EXPERIMENTS:
         raise ConfigError(f"There is no experiment {what!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
     if minutes is not None and not minutes > 0:
@@ -57,9 +60,6 @@ def reproduce(
 
 
 def _on_workers(names, setting, workers: int | None, cluster: str | None, minutes, only) -> None:
-    from mrgpssm.paper.workers import reproduce_on
-    from mrgpssm.sweep.engine import Workers
-
     if minutes is not None or only is not None:
         raise ConfigError("--minutes and --only are for runs without workers; leave them out.")
     for name in names:
@@ -75,9 +75,6 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
     """What the records say, on the terminal or as a page with figures beside it."""
-    from mrgpssm.paper.pages import page as pages
-    from mrgpssm.paper.pages.results import Results
-
     results = Results.read(out, scale)
     if show:
         for name in names:
@@ -86,11 +83,11 @@ def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Pat
     if page is None:
         return
     try:
-        from mrgpssm.paper.pages.figures import draw_all
-    except ImportError:
-        say("No figures: matplotlib is missing; install mrgpssm[plot].", err=True)
+        figures = need("mrgpssm.paper.pages.figures", "No figures: matplotlib is missing", "plot")
+    except MissingPackageError as missing:
+        say(missing, err=True)
         drawn = []
     else:
-        drawn = draw_all(results, page.parent / pages.IMAGES)
+        drawn = figures.draw_all(results, page.parent / pages.IMAGES)
     pages.write_page(results, page, drawn)
     say(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")

@@ -16,7 +16,7 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Search for options; trials that are in the journal are not run again. Leaves best.toml, for `mrgpssm fit`."""
-    from mrgpssm.estimator.config import resolved
+    from mrgpssm.estimator.config import resolve_config
     from mrgpssm.file import read_toml, write_atomic
     from mrgpssm.sweep.tune import make_tune
     from mrgpssm.sweep.tune import tune as search
@@ -24,7 +24,7 @@ def tune(
     chosen = make_tune(read_toml(config), str(config))
     best = search(chosen, workers, lambda line: None if quiet else say(line, err=True))
     folder = Path(chosen.run.run.directory)
-    final = resolved(chosen.run, best.options)
+    final = resolve_config(chosen.run, chosen.run.spec.change(**best.options))
     final = replace(final, run=replace(final.run, directory=str(folder / "best")))
     write_atomic(folder / "best.toml", final.to_toml().encode())
     if as_json:

@@ -1,9 +1,9 @@
 """Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
 
 from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
-from mrgpssm.data.drive import Drive
+from mrgpssm.data.drive import apply_drive, follow_drive
 from mrgpssm.data.fill import Filled, fill, samples_between
-from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
+from mrgpssm.data.folds import masks, take_unseen, trained_on, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
@@ -13,13 +13,13 @@ from mrgpssm.data.windows import draw_windows, inner_places
 __all__ = [
     "Clock",
     "Data",
-    "Drive",
     "Filled",
     "Inputs",
     "Scaling",
     "Seen",
     "Sequence",
     "Series",
+    "apply_drive",
     "as_inputs",
     "as_list",
     "check_alike",
@@ -27,12 +27,13 @@ __all__ = [
     "draw_windows",
     "fill",
     "flatten",
+    "follow_drive",
     "inner_places",
     "masks",
     "match",
     "samples_between",
+    "take_unseen",
     "trained_on",
-    "unseen",
     "unseen_rows",
     "with_copies",
 ]

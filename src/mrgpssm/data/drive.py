@@ -1,38 +1,23 @@
-"""The inputs of a sequence with averages and delayed copies of them (`mrgpssm.arrays.drive` has the formulas)."""
+"""Add averages and delayed copies of the inputs to a sequence (formulas: `mrgpssm.arrays.drive`)."""
 
-from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from mrgpssm.arrays.drive import Memory, follow
+from mrgpssm.arrays.drive import Drive, Memory
 from mrgpssm.data.fill import Filled, fill
 from mrgpssm.data.sequence import Sequence
 
 
-@dataclass(frozen=True)
-class Drive:
-    """Time constants of averages and lengths of delays, both in steps of dt."""
+def apply_drive(drive: Drive, sequence: Sequence) -> Sequence:
+    """The sequence with more inputs: all of them averaged over the first time constant, ..., then delayed, ..."""
+    if not drive:
+        return sequence
+    filled = fill(sequence)
+    inputs = follow_drive(drive, filled)[0][filled.rows]
+    return replace(sequence, inputs=inputs, input_names=drive.names(sequence.input_names))
 
-    filters: tuple[float, ...] = ()
-    delays: tuple[int, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.filters or self.delays)
-
-    def __call__(self, sequence: Sequence) -> Sequence:
-        """The sequence with more inputs: all of them averaged over the first time constant, ..., then delayed, ..."""
-        if not self:
-            return sequence
-        filled = fill(sequence)
-        inputs = self.follow(filled)[0][filled.rows]
-        return replace(sequence, inputs=inputs, input_names=self.names(sequence.input_names))
-
-    def follow(self, filled: Filled, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
-        """The inputs of all filled rows with more columns, after those in memory; and what is remembered then."""
-        return follow(filled.sequence.inputs, filled.steps, self.filters, self.delays, memory)
-
-    def names(self, names: SequenceOf[str]) -> tuple[str, ...]:
-        """What the inputs, their averages and their delayed copies are called."""
-        averaged = (f"{name}, {tau:g} steps" for tau in self.filters for name in names)
-        return (*names, *averaged, *(f"{name}, {d} steps ago" for d in self.delays for name in names))
+def follow_drive(drive: Drive, filled: Filled, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
+    """The inputs of all filled rows with more columns, after those in memory; and what is remembered then."""
+    return drive.follow(filled.sequence.inputs, filled.steps, memory)

@@ -1,4 +1,4 @@
-"""Users' tables as sequences: files, folders and tables in memory; which column is what."""
+"""Read sequences from files, folders and tables in memory."""
 
 import glob
 from collections.abc import Iterator
@@ -131,7 +131,7 @@ def _files(source: str | Path) -> list[Path]:
 
 
 def _sequences(table: Table, columns: Columns, gaps: Gaps, outputs_required: bool) -> list[Sequence]:
-    """The recording of one table, in pieces where its time has gaps."""
+    """The recording of one table, split at its gaps."""
     rows = len(table.frame)
     if rows < 2:
         raise DataError(f"{table.name}: a sequence needs at least 2 rows; got {rows}.")

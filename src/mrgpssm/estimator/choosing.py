@@ -9,16 +9,16 @@ from mrgpssm.data import Scaling, Sequence
 from mrgpssm.errors import FitError
 from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
-from mrgpssm.spec.options import Options
+from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit
 from mrgpssm.training.members import output_groups
 
 
-def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The restarts with the best bounds, for every output."""
-    groups = output_groups(options, len(first.output_names))
-    each = options.restarts + options.folds
-    bounds = fleet.bounds.reshape(len(groups), each)[:, : options.restarts]
+    groups = output_groups(spec.structure, len(first.output_names))
+    each = spec.training.restarts + spec.bands.folds
+    bounds = fleet.bounds.reshape(len(groups), each)[:, : spec.training.restarts]
     bounds = np.where(np.isnan(bounds), -np.inf, bounds)
     lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
     if lost:
@@ -28,9 +28,9 @@ def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Se
         )
     ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * each
     # As many as every output has: a restart that was given up has no bound.
-    rounds = max(1, min(options.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
+    rounds = max(1, min(spec.training.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
     return FittedModel(
-        options=options,
+        spec=spec,
         ensemble=tuple(tuple(_member(fleet, i) for i in ranked[:, number]) for number in range(rounds)),
         scaling=scaling,
         input_names=first.input_names,
@@ -38,15 +38,15 @@ def best_restarts(options: Options, fleet: FleetFit, scaling: Scaling, first: Se
         units=dict(first.units),
         dt=first.dt,
         bounds=bounds,
-        skipped=np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : options.restarts],
+        skipped=np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : spec.training.restarts],
         calibration=np.ones(len(first.output_names)),
     )
 
 
-def fold_members(options: Options, fleet: FleetFit, groups: int) -> Iterator[tuple[int, tuple[SSM[Component], ...]]]:
+def fold_members(spec: Spec, fleet: FleetFit, groups: int) -> Iterator[tuple[int, tuple[SSM[Component], ...]]]:
     """The number of every fold and its models, one per group of outputs; a fold that was given up is left out."""
-    for k in range(options.folds):
-        places = [g * (options.restarts + options.folds) + options.restarts + k for g in range(groups)]
+    for k in range(spec.bands.folds):
+        places = [g * (spec.training.restarts + spec.bands.folds) + spec.training.restarts + k for g in range(groups)]
         if fleet.alive[places].all():
             yield k, tuple(_member(fleet, i) for i in places)
 

@@ -1,12 +1,12 @@
 """Configuration of a run: a TOML file, every key also a flag, unknown keys answered with the nearest known one.
 
-[data]   files, inputs, outputs, time, dt, gaps, validation
-[model]  the arguments of MRGPSSM
-[run]    directory, checkpoint_seconds
+[data]      files, inputs, outputs, time, dt, gaps, validation
+[model]     the options of `Structure`
+[training]  those of `Training`
+[bands]     those of `Bands`
+[run]       directory, checkpoint_seconds
 """
 
-import difflib
-import inspect
 import json
 import os
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -15,7 +15,9 @@ from typing import Any
 
 from mrgpssm.errors import ConfigError
 from mrgpssm.file import read_toml
+from mrgpssm.spec import SECTIONS, Spec, describe_unknown, read_spec
 
+_TABLES = ("data", *SECTIONS, "run")
 _GAPS = ("split", "irregular", "refuse")
 
 
@@ -45,33 +47,25 @@ class RunConfig:
     """All that `mrgpssm fit` needs."""
 
     data: DataConfig = field(default_factory=DataConfig)
-    model: dict[str, Any] = field(default_factory=dict)
+    spec: Spec = field(default_factory=Spec)
     run: RunOptions = field(default_factory=RunOptions)
 
     def to_toml(self) -> str:
         """The same as a TOML text that `read_config` takes back; what is not set is left out."""
         lines = []
-        for title, table in (("data", asdict(self.data)), ("model", self.model), ("run", asdict(self.run))):
+        for title, table in (("data", asdict(self.data)), *self.spec.tables().items(), ("run", asdict(self.run))):
             lines.append(f"[{title}]")
-            lines += [f"{key} = {_toml(value)}" for key, value in table.items() if value not in (None, ())]
+            lines += [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None and value != ()]
             lines.append("")
         return "\n".join(lines)
-
-
-def model_keys() -> dict[str, Any]:
-    """The model's options, and what they are where resolutions are given and they are not."""
-    from mrgpssm.estimator.estimator import MRGPSSM
-    from mrgpssm.spec.options import settled
-
-    return settled({name: p.default for name, p in inspect.signature(MRGPSSM).parameters.items()})
 
 
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
     """The tables of a run's TOML file."""
     tables = read_toml(path)
     for name, table in tables.items():
-        if name not in ("data", "model", "run"):
-            raise ConfigError(f"{path}: {_unknown('section', name, ('data', 'model', 'run'))}")
+        if name not in _TABLES:
+            raise ConfigError(f"{path}: {describe_unknown('section', name, _TABLES)}")
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: {name} must be a section [{name}], not a value.")
     return tables
@@ -79,27 +73,23 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
 
 def make_config(tables: dict[str, dict[str, Any]], where: str) -> RunConfig:
     """Checked sections; `where` is what messages call the source."""
-    known = {
-        "data": tuple(f.name for f in fields(DataConfig)),
-        "run": tuple(f.name for f in fields(RunOptions)),
-        "model": tuple(model_keys()),
-    }
-    for section, keys in known.items():
+    for section, known in (("data", DataConfig), ("run", RunOptions)):
+        keys = [f.name for f in fields(known)]
         for key in tables.get(section, {}):
             if key not in keys:
-                raise ConfigError(f"{where}: {_unknown(f'key in [{section}]', key, keys)}")
+                raise ConfigError(f"{where}: {describe_unknown(f'key in [{section}]', key, keys)}")
     data, run = tables.get("data", {}), tables.get("run", {})
-    lists = {key: _strings(data[key], f"{where}: data.{key}") for key in ("files", "inputs", "outputs", "validation")
-             if key in data}  # fmt: skip
-    config = RunConfig(DataConfig(**{**data, **lists}), dict(tables.get("model", {})), RunOptions(**run))
+    texts = ("files", "inputs", "outputs", "validation")
+    lists = {key: _strings(data[key], f"{where}: data.{key}") for key in texts if key in data}
+    config = RunConfig(DataConfig(**{**data, **lists}), read_spec(tables, where), RunOptions(**run))
     _check(config, where)
     return config
 
 
-def resolved(config: RunConfig, options: dict[str, Any]) -> RunConfig:
-    """The configuration with every model option spelled out and files that are found from anywhere."""
+def resolve_config(config: RunConfig, spec: Spec) -> RunConfig:
+    """The configuration with every option spelled out and files that are found from anywhere."""
     files = {key: tuple(os.path.abspath(f) for f in getattr(config.data, key)) for key in ("files", "validation")}
-    return replace(config, data=replace(config.data, **files), model=options)
+    return replace(config, data=replace(config.data, **files), spec=spec)
 
 
 def _check(config: RunConfig, where: str) -> None:
@@ -131,12 +121,6 @@ def _strings(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) and item for item in items):
         raise ConfigError(f"{where} must be a list of texts; got {value!r:.80}.")
     return tuple(items)
-
-
-def _unknown(kind: str, name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    hint = f"did you mean {near[0]!r:.80}?" if near else f"known are {', '.join(known)}."
-    return f"unknown {kind} {name!r:.80}; {hint}"
 
 
 def _toml(value: Any) -> str:

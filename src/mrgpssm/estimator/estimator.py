@@ -1,6 +1,5 @@
 """MRGPSSM: fit, simulate, score, save; and load."""
 
-import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -20,28 +19,31 @@ from mrgpssm.data import (
     Scaling,
     Seen,
     Sequence,
+    apply_drive,
     as_inputs,
     as_list,
     check_alike,
     check_lengths,
     fill,
     match,
+    take_unseen,
     trained_on,
-    unseen,
 )
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.choosing import best_restarts, fold_members
 from mrgpssm.estimator.costs import time_stages
+from mrgpssm.estimator.params import check_section, get_params, set_params
 from mrgpssm.estimator.unseen import Judge, Judged, judged
 from mrgpssm.model import SSM, Component
 from mrgpssm.native import ready
+from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.fitted import FittedModel, model_bytes, read_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast
 from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.predict import forecast, scores
 from mrgpssm.runtime import Stepper, parse
-from mrgpssm.spec.options import LISTS, Options, check_calibration, check_options, check_simulation
+from mrgpssm.spec import Bands, Spec, Structure, Training, options_of
 from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.estimate import estimate
@@ -60,7 +62,7 @@ class MRGPSSM:
     is None has the fixed value that is named below, the paper's (supplement E.1). Four things differ from the paper
     unless they are given: the `stable` preset, windows that start from cached states, fast components trained before
     slow ones, and a learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
-    `resolutions=(30, 5, 1), preset="paper", window_start="initial", order="given", anneal=1.0`.
+    `MRGPSSM((30, 5, 1), preset="paper", training=Training(window_start="initial", order="given", anneal=1.0))`.
 
     Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, `chosen_`,
     and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`. What
@@ -73,40 +75,18 @@ class MRGPSSM:
         resolutions: Samples that one training step covers, one number per component, such as (30, 5, 1).
         latent_dim: Latent dimensions D_l of each component (2).
         inducing: Inducing points M of each Gaussian process (50).
-        samples: Trajectories drawn for each window in training (20).
-        windows: Windows in a mini-batch (20).
-        window: Scored points B of a window (50).
-        buffer: Points B_0 before them, which score nothing (10).
-        cycles: Rounds of backfitting over all components (10).
-        steps: Gradient steps per component and cycle (300).
-        learning_rate: Adam's step size at the start of a cycle.
-        anneal: The factor that the learning rate has fallen to in the last cycle.
-        restarts: Random starts of every output, trained side by side (1).
-        ensemble: How many of them, the best, are kept and simulated as a mixture (1).
         preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
         precision: Floating-point type of everything that is computed.
-        window_start: Where windows start: "cache" takes the component's own last simulation, "initial" q(x_0).
-        order: "fast-first" trains components by increasing resolution, "given" in the order of `resolutions`.
         joint: One model with a common state for all outputs, instead of one per output.
-        calibrate: Adjust the width of the bands on the validation sequences, where `fit` is given some, or on `folds`.
-        seed: Seed of everything random in training.
+        cascade: The states of slower components are inputs of the faster ones (False).
         filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them
             (none).
-        folds: Further models of every output, each trained without a part of the data; their free runs over it
-            calibrate the bands where `fit` is given no validation sequences (0).
-        noise: What the bands assume of measurements: "gaussian", the same everywhere, or "student", heavy tails and a
-            width that depends on inputs and outputs, learned in calibration, or "boosted", the same with the help of
-            boosted trees ("gaussian").
         delays: Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times (none).
         static: Inducing rows of an instantaneous component, a Gaussian process of the inputs, their averages and
             delayed copies; its share in the output is learned on unseen data, as the bands are (0: there is none).
-        finetune: Further cycles after backfitting in which components train together, on windows of every stride: at
-            stride r all whose resolution is at least r (0).
-        cascade: The states of slower components are inputs of the faster ones (False).
-        optimiser: "adam", or "natural": natural gradients for q(v), Adam for everything else ("adam").
-        early_stopping: Keep the cycle that is best in free runs over unseen data; needs `validation` or `folds`
-            (False).
         trees: Boosted trees of the same inputs as `static`, at most so many; weighed on unseen data as well (0).
+        training: How the model is learned: `Training(steps=100, restarts=3)`, and so on.
+        bands: How the bands are calibrated: `Bands(folds=4)`, and so on.
     """
 
     def __init__(
@@ -114,76 +94,74 @@ class MRGPSSM:
         resolutions: SequenceOf[int] | None = None,
         latent_dim: int | None = None,
         inducing: int | None = None,
-        samples: int | None = None,
-        windows: int | None = None,
-        window: int | None = None,
-        buffer: int | None = None,
-        cycles: int | None = None,
-        steps: int | None = None,
-        learning_rate: float = 0.05,
-        anneal: float = 0.1,
-        restarts: int | None = None,
-        ensemble: int | None = None,
         preset: Literal["stable", "paper"] = "stable",
         precision: Literal["float32", "float64"] = "float32",
-        window_start: Literal["cache", "initial"] = "cache",
-        order: Literal["fast-first", "given"] = "fast-first",
         joint: bool = False,
-        calibrate: bool = True,
-        seed: int = 0,
+        cascade: bool | None = None,
         filters: SequenceOf[float] | None = None,
-        folds: int | None = None,
-        noise: Literal["gaussian", "student", "boosted"] | None = None,
         delays: SequenceOf[int] | None = None,
         static: int | None = None,
-        finetune: int | None = None,
-        cascade: bool | None = None,
-        optimiser: Literal["adam", "natural"] | None = None,
-        early_stopping: bool | None = None,
         trees: int | None = None,
+        *,
+        training: Training = Training(),  # noqa: B008  # frozen
+        bands: Bands = Bands(),  # noqa: B008
     ):
         self.resolutions = resolutions
         self.latent_dim = latent_dim
         self.inducing = inducing
-        self.samples = samples
-        self.windows = windows
-        self.window = window
-        self.buffer = buffer
-        self.cycles = cycles
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.anneal = anneal
-        self.restarts = restarts
-        self.ensemble = ensemble
         self.preset = preset
         self.precision = precision
-        self.window_start = window_start
-        self.order: Literal["fast-first", "given"] = order
         self.joint = joint
-        self.calibrate = calibrate
-        self.seed = seed
+        self.cascade = cascade
         self.filters = filters
-        self.folds = folds
-        self.noise = noise
         self.delays = delays
         self.static = static
-        self.finetune = finetune
-        self.cascade = cascade
-        self.optimiser = optimiser
-        self.early_stopping = early_stopping
         self.trees = trees
+        self.training = training
+        self.bands = bands
 
-    def get_params(self) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments, as given.
 
+        Args:
+            deep: With the options of `training` and `bands` as well, as `training__steps` and so on.
+
         Returns:
-            Names and values, so that `MRGPSSM(**model.get_params())` is the same model, untrained.
+            Names and values, so that `MRGPSSM(**model.get_params(deep=False))` is the same model, untrained.
         """
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return get_params(self, deep)
+
+    def set_params(self, **params: Any) -> "MRGPSSM":
+        """Change arguments by name; `set_params(training__steps=50)` changes one option of `training`.
+
+        Args:
+            params: Names of `get_params` and their new values.
+
+        Returns:
+            The model itself; what it has learned stays until the next `fit`.
+
+        Raises:
+            ConfigError: There is no such argument, or it does not take that value.
+        """
+        set_params(self, params)
+        return self
+
+    @classmethod
+    def from_spec(cls, spec: Spec) -> "MRGPSSM":
+        """A model with these options, untrained."""
+        own = {name: getattr(spec.structure, name) for name in options_of(Structure)}
+        return cls(**own, training=spec.training, bands=spec.bands)
+
+    @property
+    def spec(self) -> Spec:
+        """The arguments, checked; what is None is chosen by `fit`."""
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("training", "bands")}
+        training, bands = check_section(Training, self.training), check_section(Bands, self.bands)
+        return Spec(Structure(**own), training, bands)
 
     def check(
         self, sequences: Sequence | Iterable[Sequence], validated: bool = False
-    ) -> tuple[Options, list[Sequence], Scaling]:
+    ) -> tuple[Spec, list[Sequence], Scaling]:
         """All that `fit` chooses and checks before it computes; one sentence says what cannot work.
 
         Args:
@@ -198,12 +176,11 @@ class MRGPSSM:
             DataError: The sequences differ in columns or dt, or none is long enough for a window.
         """
         training = as_list(sequences)
-        check_options(self.get_params())
+        given = self.spec
         check_alike(training)
-        chosen = choose(self.get_params(), training, validated)
-        options, self.chosen_ = check_options(chosen.settings), chosen.reasons
-        _check_data(options, training)
-        return options, training, Scaling.fit(map(options.drive, training))
+        spec, self.chosen_ = choose(given, training, validated)
+        _check_data(spec, training)
+        return spec, training, Scaling.fit(apply_drive(spec.structure.drive, s) for s in training)
 
     def estimate(
         self, sequences: Sequence | Iterable[Sequence], validation: Sequence | Iterable[Sequence] | None = None
@@ -218,15 +195,15 @@ class MRGPSSM:
             `rows` of the recordings, `members`, `steps`, `step_seconds`, `sweep_seconds`, `stages` (seconds of training
             and of every stage after it), `seconds` in all, and `megabytes`.
         """
-        options, training, scaling = self.check(sequences, validation is not None)
-        held_out = _held_out(options, training[0], validation)
-        warn_of(doubt_training(training, held_out or [], _asked(options)))
-        with floating_point(options.precision):
-            plan, ssm = make_plan(options, training, scaling, held_out or [])
+        spec, training, scaling = self.check(sequences, validation is not None)
+        held_out = _held_out(spec, training[0], validation)
+        warn_of(doubt_training(training, held_out or [], _asked(spec)))
+        with floating_point(spec.structure.precision):
+            plan, ssm = make_plan(spec, training, scaling, held_out or [])
             start = begin(plan, ssm)
             cost = estimate(plan, start)
         untrained = FleetFit(start.state, np.zeros(len(start.alive)), start.alive, ())
-        model = best_restarts(options, untrained, scaling, training[0])
+        model = best_restarts(spec, untrained, scaling, training[0])
         later = time_stages(model, training, held_out, lambda *given: _judges(model, untrained, *given))
         stages = {"training": cost["seconds"], **later}
         return {"rows": sum(map(len, training)), **cost, "stages": stages, "seconds": sum(stages.values())}
@@ -277,19 +254,19 @@ class MRGPSSM:
             Interrupted: Ctrl-C or SIGTERM, where there is a `run_dir`; the message says how to go on.
         """
         given = as_list(sequences, inputs, outputs, dt)
-        options, training, scaling = self.check(given, validation is not None)
+        spec, training, scaling = self.check(given, validation is not None)
         first = training[0]
-        held_out = _held_out(options, first, validation)
-        doubts = doubt_training(training, held_out or [], _asked(options))
+        held_out = _held_out(spec, first, validation)
+        doubts = doubt_training(training, held_out or [], _asked(spec))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
-        with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, options.resolutions) as shown:
-            with floating_point(options.precision):
-                plan, ssm = make_plan(options, training, scaling, held_out or [])
-                fleet = _train(run, options, plan, ssm, training, told(shown.steps, *callbacks))
-            model = replace(best_restarts(options, fleet, scaling, first), seen=Seen.of(training, doubts))
+        with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, spec.structure.resolutions) as shown:
+            with floating_point(spec.structure.precision):
+                plan, ssm = make_plan(spec, training, scaling, held_out or [])
+                fleet = _train(run, spec, plan, ssm, training, told(shown.steps, *callbacks))
+            model = replace(best_restarts(spec, fleet, scaling, first), seen=Seen.of(training, doubts))
             judges = _judges(model, fleet, training, held_out)
-            if options.folds and not judges:
+            if spec.bands.folds and not judges:
                 warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
             found = judged(
                 model, training, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}")
@@ -434,9 +411,7 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
         ModelFileError: The file is absent, damaged, foreign, too new, or inconsistent.
     """
     fitted = read_model(Path(path))
-    options = fitted.options
-    given: dict[str, Any] = options.to_json() | {key: getattr(options, key) for key in LISTS}
-    model = MRGPSSM(**given)
+    model = MRGPSSM.from_spec(fitted.spec)
     model.fitted_, model.history_, model.chosen_ = fitted, (), ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
     return model
@@ -444,7 +419,7 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
 
 def _train(
     run: RunDirectory | None,
-    options: Options,
+    spec: Spec,
     plan: Plan,
     ssm: SSM[Component],
     training: list[Sequence],
@@ -455,7 +430,7 @@ def _train(
     if run is None:
         return fit_fleet(plan, fresh, report)
     # Both paths agree, but not bit for bit: a run goes on by the one it began with.
-    settings: dict[str, Any] = options.to_json() | {"native_kernel": ready()}
+    settings: dict[str, Any] = spec.to_json() | {"native_kernel": ready()}
     identity = {
         "options": settings,
         "inputs": list(first.input_names),
@@ -469,9 +444,13 @@ def _train(
         return fit_fleet(plan, start, note, keep)
 
 
-def _asked(options: Options) -> Asked:
+def _asked(spec: Spec) -> Asked:
     """What the options ask of the amount of data."""
-    return Asked(max(options.resolutions) * (options.buffer + options.window), options.inducing, options.folds)
+    return Asked(
+        max(spec.structure.resolutions) * (spec.training.buffer + spec.training.window),
+        spec.structure.inducing,
+        spec.bands.folds,
+    )
 
 
 def _leave(run: RunDirectory, found: Judged) -> None:
@@ -482,24 +461,24 @@ def _leave(run: RunDirectory, found: Judged) -> None:
     write_model(run.model, found.model)
 
 
-def _check_data(options: Options, training: list[Sequence]) -> None:
+def _check_data(spec: Spec, training: list[Sequence]) -> None:
     """What the options ask of the data."""
     check_alike(training)
     outputs = len(training[0].output_names)
-    if options.joint and options.latent_dim < outputs:
+    if spec.structure.joint and spec.structure.latent_dim < outputs:
         raise ConfigError(
-            f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; got {options.latent_dim}. "
-            "Raise it, or use joint=False."
+            f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; "
+            f"got {spec.structure.latent_dim}. Raise it, or use joint=False."
         )
-    window_steps = options.buffer + options.window
-    check_lengths(_walked(training), options.resolutions, window_steps)
+    window_steps = spec.training.buffer + spec.training.window
+    check_lengths(_walked(training), spec.structure.resolutions, window_steps)
     shortest = min(map(len, training))
-    if len(training) < options.folds and options.folds > shortest // 2:
+    if len(training) < spec.bands.folds and spec.bands.folds > shortest // 2:
         raise ConfigError(
-            f"folds = {options.folds} would cut {shortest} rows into stretches of less than two; use fewer."
+            f"folds = {spec.bands.folds} would cut {shortest} rows into stretches of less than two; use fewer."
         )
-    for k in range(options.folds):
-        check_lengths(_walked(trained_on(training, options.folds, k)), options.resolutions, window_steps)
+    for k in range(spec.bands.folds):
+        check_lengths(_walked(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
 
 
 def _walked(sequences: list[Sequence]) -> list[Sequence]:
@@ -507,9 +486,9 @@ def _walked(sequences: list[Sequence]) -> list[Sequence]:
     return [fill(s).sequence for s in sequences]
 
 
-def _held_out(options: Options, first: Sequence, validation: Data | None) -> list[Sequence] | None:
+def _held_out(spec: Spec, first: Sequence, validation: Data | None) -> list[Sequence] | None:
     """The validation sequences with the columns of training; some options cannot do without."""
-    check_calibration(options, validation is not None)
+    spec.check_evidence(validation is not None)
     names = (first.input_names, first.output_names, first.dt)
     return None if validation is None else as_list(validation, *names)
 
@@ -520,15 +499,15 @@ def _judges(
     """The model with the validation sequences; without them that of every fold, in its own units."""
     if held_out:
         return [Judge(model, training, held_out, "the validation recordings")]
-    folds, scalings = model.options.folds, fold_scalings(model.options, training, model.scaling)
+    folds, scalings = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling)
     return [
         Judge(
             replace(model, ensemble=(members,), scaling=scalings[k]),
             trained_on(training, folds, k),
-            unseen(training, folds, k),
+            take_unseen(training, folds, k),
             f"fold {k + 1} of {folds}",
         )
-        for k, members in fold_members(model.options, fleet, len(model.groups))
+        for k, members in fold_members(model.spec, fleet, len(model.groups))
     ]
 
 

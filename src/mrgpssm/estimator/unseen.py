@@ -56,23 +56,23 @@ def judged(model: FittedModel, training: list[Sequence], judges: list[Judge], st
     Their free runs are simulated once. Instantaneous parts, temperature and noise law, and the scores before and after
     are all made from these. `stage` hears what is under way.
     """
-    options = model.options
+    spec = model.spec
     if not judges:
         return Judged(model, None, None)
     runs = []
     for judge in judges:
         stage("free runs", judge.name)
         runs.append(keep_runs(judge.model, judge.unseen, _SAMPLES, 0))
-    if options.static or options.trees:
+    if spec.structure.static or spec.structure.trees:
         model, runs = _with_parts(model, training, judges, runs, stage)
     over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
     stage("scores", over)
     before = score_runs(runs)
-    if not options.calibrate:
+    if not spec.bands.calibrate:
         return Judged(model, before, before)
     stage("noise", over)
-    if options.noise != "gaussian":
-        model = replace(model, noise=learn_noise(runs, options.noise == "boosted"))
+    if spec.bands.noise != "gaussian":
+        model = replace(model, noise=learn_noise(runs, spec.bands.noise == "boosted"))
     else:
         model = replace(model, calibration=learn_temperature(runs))
     after = [replace(r, law=replace(r.law, calibration=model.calibration, noise=model.noise)) for r in runs]
@@ -133,15 +133,15 @@ def _with_parts(
 
 def _learn_parts(model: FittedModel, sequences: list[Sequence], whose: str, stage: Stage) -> Parts:
     """The instantaneous parts that the options ask for, from these sequences and from nothing else."""
-    options, (drive, outputs), found = model.options, _table(model, sequences), {}
-    if options.static:
+    spec, (drive, outputs), found = model.spec, _table(model, sequences), {}
+    if spec.structure.static:
         stage("kernels", whose)
-        kernels = learn_kernels(drive, outputs, options.seed)
+        kernels = learn_kernels(drive, outputs, spec.training.seed)
         stage("static part", whose)
-        found["static"] = fit_static(drive, outputs, kernels, options.static, options.seed)
-    if options.trees:
+        found["static"] = fit_static(drive, outputs, kernels, spec.structure.static, spec.training.seed)
+    if spec.structure.trees:
         stage("trees", whose)
-        found["trees"] = fit_trees(drive, outputs, options.trees, options.seed)
+        found["trees"] = fit_trees(drive, outputs, spec.structure.trees, spec.training.seed)
     return found
 
 

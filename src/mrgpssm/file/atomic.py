@@ -17,7 +17,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
     A crash at any moment leaves the old file or the new one. Nothing is left behind where writing fails.
     """
-    with _explained(path, "write"):
+    with _explain_errors(path, "write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         temporary = Path(name)
@@ -32,7 +32,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         except BaseException:
             discard(temporary)
             raise
-    with _explained(path, "make sure of", "It is whole, but may be the old one again after a crash"):
+    with _explain_errors(path, "make sure of", "It is whole, but may be the old one again after a crash"):
         flush_folder(path.parent)
 
 
@@ -44,13 +44,13 @@ def discard(path: Path) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Add one line to a log; a line cut short by a crash is dropped by its readers."""
-    with _explained(path, "append to"), open_regular(path, "append") as file:
+    with _explain_errors(path, "append to"), open_regular(path, "append") as file:
         file.write(f"{line}\n".encode())
 
 
 def make_directory(path: Path) -> None:
     """A folder that exists; a link in its place is refused, because files would be written and removed elsewhere."""
-    with _explained(path, "make the folder"):
+    with _explain_errors(path, "make the folder"):
         path.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
             raise OSError(errno.ELOOP, "it is a symbolic link; remove it")
@@ -58,7 +58,7 @@ def make_directory(path: Path) -> None:
 
 def open_lock(path: Path) -> BufferedIOBase:
     """A file to hold a lock on; nothing is ever written to it."""
-    with _explained(path, "open"):
+    with _explain_errors(path, "open"):
         return open_regular(path, "lock")
 
 
@@ -85,7 +85,7 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, what: str, left: str = "What was there before is untouched") -> Iterator[None]:
+def _explain_errors(path: Path, what: str, left: str = "What was there before is untouched") -> Iterator[None]:
     try:
         yield
     except OSError as error:

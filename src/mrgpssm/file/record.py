@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from mrgpssm import __version__
 from mrgpssm.file import write_atomic
 
 OLDER = "measured on an older version of the code"
@@ -47,7 +46,7 @@ def _version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return __version__ if name == "mrgpssm" else "not installed"
+        return "not installed"
 
 
 def write_record(path: Path, content: dict[str, Any], indent: int | None = 1) -> None:

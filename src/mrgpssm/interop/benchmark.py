@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, need
 from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.interop.extras import need
 from mrgpssm.prediction.metrics import rmse
 
 # The unit of each table, and how many of it are one unit of the data.
@@ -45,10 +44,10 @@ def run_benchmark(
     else:
         (train, test), unit, factor = _pair(benchmark), "the data's unit", 1.0
     learned = model.fit([r.sequence for r in _recordings(train)], progress=progress)
-    simulations = {name: simulate(learned, r, samples, seed) for name, r in _named(_recordings(test)).items()}
+    simulations = {name: simulate(learned, r, samples, seed) for name, r in _index_by_name(_recordings(test)).items()}
     errors = {
         name: _error(r.sequence.outputs[r.initialisation :], simulations[name][r.initialisation :], factor)
-        for name, r in _named(_recordings(test)).items()
+        for name, r in _index_by_name(_recordings(test)).items()
     }
     return BenchmarkResult(learned, simulations, errors, unit)
 
@@ -67,7 +66,7 @@ def simulate(model: MRGPSSM, recording: BenchmarkRecording, samples: int, seed: 
 def _load(name: str) -> tuple[Any, Any]:
     if name not in UNITS:
         raise ConfigError(f"There is no benchmark {name!r} here; choose one of {', '.join(UNITS)}.")
-    package = need("nonlinear_benchmarks", "A benchmark by name", "interop")
+    package = need("nonlinear_benchmarks", "A benchmark by name needs nonlinear_benchmarks", "interop")
     return getattr(package, name)(atleast_2d=True, always_return_tuples_of_datasets=True)
 
 
@@ -82,7 +81,7 @@ def _recordings(given: Any) -> list[BenchmarkRecording]:
     return list(many)
 
 
-def _named(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
+def _index_by_name(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
     """Recordings by name; names that repeat get a number."""
     names = [r.sequence.name for r in recordings]
     unique = [n if names.count(n) == 1 else f"{n} {i + 1}" for i, n in enumerate(names)]

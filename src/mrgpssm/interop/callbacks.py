@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.interop.extras import need
+from mrgpssm.errors import need
 from mrgpssm.training import Progress
 
 
@@ -31,7 +31,8 @@ class TensorBoard:
 
     def __init__(self, folder: str | os.PathLike[str], writer: Any = None):
         if writer is None:
-            writer = need("tensorboardX", "The TensorBoard callback", "tracking").SummaryWriter(os.fspath(folder))
+            package = need("tensorboardX", "The TensorBoard callback needs tensorboardX", "tracking")
+            writer = package.SummaryWriter(os.fspath(folder))
         self.writer = writer
 
     def __call__(self, progress: Progress) -> None:
@@ -53,7 +54,7 @@ class MLflow:
     """Logs to the active MLflow run, or to one that it starts and ends; `options` are logged as parameters."""
 
     def __init__(self, run_name: str | None = None, options: dict[str, Any] | None = None):
-        self.mlflow = need("mlflow", "The MLflow callback", "tracking")
+        self.mlflow = need("mlflow", "The MLflow callback needs mlflow", "tracking")
         self.own = self.mlflow.active_run() is None
         if self.own:
             self.mlflow.start_run(run_name=run_name)

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.data import Sequence
+from mrgpssm.errors import need
 from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.interop.extras import need
+from mrgpssm.spec import arrange
 
-_sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster", "interop")
+_sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster needs sktime", "interop")
 _Base: Any = _sktime.BaseForecaster
 _QUANTUM = 64
 
@@ -67,9 +68,9 @@ class MRGPSSMForecaster(_Base):
         del fh
         table = pd.DataFrame(index=y.index) if X is None else X
         self._driven = _varying(table)
-        inputs, outputs = (_counted(frame) for frame in (table[self._driven], y))
+        inputs, outputs = (_number_rows(frame) for frame in (table[self._driven], y))
         sequence = Sequence(inputs, outputs)
-        model = MRGPSSM(self.resolutions, seed=self.seed, **(self.options or {}))
+        model = MRGPSSM(self.resolutions, **arrange(**{"seed": self.seed, **(self.options or {})}))
         self.model_ = model.fit(sequence, progress=False)
         last = slice(max(len(y) - max(self.warmup, 2), 0), None)
         self._past = (sequence.inputs[last], sequence.outputs[last])
@@ -107,7 +108,7 @@ class MRGPSSMForecaster(_Base):
         horizon = _sktime.ForecastingHorizon(X.index, is_relative=False, freq=self.fh.freq)
         places = horizon.to_relative(self.cutoff).to_numpy().astype(int) - 1
         known = np.clip(np.searchsorted(places, np.arange(length), side="right") - 1, 0, len(X) - 1)
-        return _counted(X[self._driven].iloc[known])
+        return _number_rows(X[self._driven].iloc[known])
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -118,7 +119,7 @@ class MRGPSSMForecaster(_Base):
         return [first, first | {"draws": 12, "seed": 1}]
 
 
-def _counted(table: Any) -> Any:
+def _number_rows(table: Any) -> Any:
     """The table with rows that are counted: the horizon is in steps, whatever dates the index holds."""
     return table.reset_index(drop=True)
 

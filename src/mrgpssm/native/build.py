@@ -34,10 +34,10 @@ def shared_library(source: Path) -> Path:
         command = [compiler, *_FLAGS, *_MATHS, f"-I{jax.ffi.include_dir()}", str(source), "-o", str(path), "-ldl"]
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603 - our own words
 
-    return cached(facts, ".so", compile_to)
+    return build_once(facts, ".so", compile_to)
 
 
-def cached(facts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) -> Path:
+def build_once(facts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) -> Path:
     """What `make` writes, kept under the hash of `facts`.
 
     It is made beside its place, then renamed: two processes may build at once, and neither sees half a file.

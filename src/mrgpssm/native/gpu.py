@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mrgpssm.native.build import NoCompilerError, cached, shared_library
+from mrgpssm.native.build import NoCompilerError, build_once, shared_library
 
 TARGET = "mrgpssm_launch"
 _FOLDER = Path(__file__).parent
@@ -57,18 +57,16 @@ def launch(path: str, name: str, *, blocks: int, threads: int, size: int, rank: 
 def usable(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], ...]) -> bool:
     """Whether these kernels can be made and loaded here; says why where they cannot."""
     try:
-        loaded(source, defines, sizes)
+        load_kernels(source, defines, sizes)
     except (OSError, RuntimeError) as error:
-        _log.warning(
-            "No GPU kernel from %s (%s), JAX computes alone: %s",
-            source, " ".join(defines), " ".join(str(error).split())[:300],
-        )  # fmt: skip
+        reason = " ".join(str(error).split())[:300]
+        _log.warning("No GPU kernel from %s (%s), JAX computes alone: %s", source, " ".join(defines), reason)
         return False
     return True
 
 
 @functools.cache
-def loaded(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], ...]) -> str:
+def load_kernels(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], ...]) -> str:
     """The kernels of a source, from the user's cache or freshly made, known to the launcher with their memory."""
     architecture = str(jax.devices("gpu")[0].compute_capability).replace(".", "")
     options = [f"--gpu-architecture=sm_{architecture}", "--std=c++17", *(f"-D{define}" for define in defines)]
@@ -78,7 +76,7 @@ def loaded(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], 
     def compile_to(place: Path) -> None:
         place.write_bytes(_compile(text, options))
 
-    path = cached(facts, ".cubin", compile_to)
+    path = build_once(facts, ".cubin", compile_to)
     for name, size in sizes:
         status = _launcher().mrgpssm_load(str(path).encode(), name.encode(), size)
         if status:

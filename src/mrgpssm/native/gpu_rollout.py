@@ -85,7 +85,7 @@ def usable(shape: Shape | None) -> bool:
 def launch(name: str, shape: Shape, windows: int, steps: int) -> dict:
     """A launch of kernel `name` on so many windows of so many steps a member."""
     plain = gpu.launch(
-        gpu.loaded(*shape.kernels),
+        gpu.load_kernels(*shape.kernels),
         name,
         blocks=-(-windows // shape.windows),
         threads=shape.threads,

@@ -9,7 +9,7 @@ from mrgpssm.paper.config import Experiment, Method
 from mrgpssm.paper.fleet import make_fleet
 from mrgpssm.paper.problems import Problem
 from mrgpssm.paper.timing import step_seconds, sweep_seconds
-from mrgpssm.spec.options import Options
+from mrgpssm.spec import Spec
 
 TIMING = "timing"
 
@@ -29,13 +29,11 @@ def measure(experiment: Experiment, problem: Problem) -> dict[str, Any]:
     costs = {}
     for method in experiment.methods:
         if method.as_long_as is None:
-            options = method.options
-            with floating_point(options.precision):
-                fleet = make_fleet(options, problem, method.observation_sd)
+            spec = method.spec
+            with floating_point(spec.structure.precision):
+                fleet = make_fleet(spec, problem, method.observation_sd)
                 step, walk = step_seconds(fleet), sweep_seconds(fleet)
-            costs[method.name] = {"step_seconds": step, "sweep_seconds": walk} | {
-                "seconds": _total(options, step, walk)
-            }
+            costs[method.name] = {"step_seconds": step, "sweep_seconds": walk} | {"seconds": _total(spec, step, walk)}
     return {"timing": costs, "seconds": {"all": sum(c["seconds"] for c in costs.values())}}
 
 
@@ -50,17 +48,17 @@ def in_equal_time(experiment: Experiment, method: Method, records: list[dict[str
     timing = next((r["timing"] for r in records if r["experiment"] == experiment.what and r["name"] == TIMING), None)
     if timing is None:
         raise DataError(f"The times are not measured yet; run `mrgpssm reproduce {experiment.what} --only {TIMING}`.")
-    same = next(m.name for m in experiment.methods if m.as_long_as is None and m.options == method.options)
-    steps = method.options.steps * timing[method.as_long_as]["step_seconds"] / timing[same]["step_seconds"]
-    return replace(method, options=affordable(method.options, steps))
+    same = next(m.name for m in experiment.methods if m.as_long_as is None and m.spec == method.spec)
+    steps = method.spec.training.steps * timing[method.as_long_as]["step_seconds"] / timing[same]["step_seconds"]
+    return replace(method, spec=affordable(method.spec, steps))
 
 
-def affordable(options: Options, steps: float) -> Options:
+def affordable(spec: Spec, steps: float) -> Spec:
     """As many whole steps per turn as asked for; fewer cycles where that is less than one."""
     if steps >= 1:
-        return replace(options, steps=round(steps))
-    return replace(options, steps=1, cycles=max(round(options.cycles * steps), 1))
+        return spec.change(steps=round(steps))
+    return spec.change(steps=1, cycles=max(round(spec.training.cycles * steps), 1))
 
 
-def _total(options: Options, step: float, walk: float) -> float:
-    return options.cycles * len(options.resolutions) * (options.steps * step + walk)
+def _total(spec: Spec, step: float, walk: float) -> float:
+    return spec.training.cycles * len(spec.structure.resolutions) * (spec.training.steps * step + walk)

@@ -12,10 +12,11 @@ import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data.synthetic import two_scales
-from mrgpssm.paper.config import Experiment, make_options
+from mrgpssm.paper.config import Experiment
 from mrgpssm.paper.fleet import make_fleet
 from mrgpssm.paper.problems import Fold, Problem
 from mrgpssm.paper.timing import fit_seconds, step_seconds, sweep_seconds
+from mrgpssm.spec import make_spec
 
 TIMERS = {"step": step_seconds, "sweep": sweep_seconds, "fit": fit_seconds}
 BOUNDS = {
@@ -69,9 +70,9 @@ def _cost(timer, experiment: Experiment, whole, rows: int, name: str, value: int
         rows = value
     else:
         sizes[name] = value
-    options = make_options(sizes)
-    with floating_point(options.precision):
-        return timer(make_fleet(options, _first_rows(whole, rows)))
+    spec = make_spec(sizes).fixed()
+    with floating_point(spec.structure.precision):
+        return timer(make_fleet(spec, _first_rows(whole, rows)))
 
 
 def _first_rows(whole, rows: int) -> Problem:

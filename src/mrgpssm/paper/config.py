@@ -1,7 +1,6 @@
 """What an experiment is told: a TOML file of this package, checked, at one of two scales."""
 
 import dataclasses
-import inspect
 import re
 import tomllib
 from dataclasses import dataclass
@@ -9,15 +8,11 @@ from importlib.resources import files
 from typing import Any
 
 from mrgpssm.errors import ConfigError
-from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.spec.options import Options, check_options, settled
+from mrgpssm.spec import Spec, make_spec
 
 EXPERIMENTS = ("semi-synthetic", "batch-vs-resolution", "engine", "grid", "sensitivity", "complexity")
 SCALES = ("smoke", "paper")
-DEFAULTS = {
-    name: list(value) if isinstance(value, tuple) else value
-    for name, value in settled({n: p.default for n, p in inspect.signature(MRGPSSM).parameters.items()}).items()
-}
+DEFAULTS = Spec().fixed().to_json()
 
 
 @dataclass(frozen=True)
@@ -28,7 +23,7 @@ class Method:
     """
 
     name: str
-    options: Options
+    spec: Spec
     observation_sd: float | None = None
     as_long_as: str | None = None
 
@@ -62,7 +57,7 @@ class Experiment:
     def config(self, method: Method) -> dict[str, Any]:
         """All that decides the numbers of a method's runs, but for the data: what the record's hash is of."""
         return {
-            "options": method.options.to_json(),
+            "options": method.spec.to_json(),
             "observation_sd": method.observation_sd,
             "evaluation": dataclasses.asdict(self.evaluation),
             "repeats": self.repeats,
@@ -107,11 +102,6 @@ def _scaled(table: dict[str, Any], scale: str) -> dict[str, Any]:
     return table | small if scale == "smoke" else table
 
 
-def make_options(given: dict[str, Any]) -> Options:
-    """The estimator's defaults with what is given."""
-    return check_options(DEFAULTS | given)
-
-
 def slug(name: str) -> str:
     """Lower-case letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower().replace("=", "")).strip("-")
@@ -137,4 +127,4 @@ def _method(
     own = {key: value for key, value in entry.items() if key not in (*known, *small)}
     if small:
         own |= entry.get("smoke", {})
-    return Method(entry["name"], make_options(sizes | own), observation_sd, entry.get("as_long_as"))
+    return Method(entry["name"], make_spec(sizes | own).fixed(), observation_sd, entry.get("as_long_as"))

@@ -10,6 +10,7 @@ import numpy as np
 from mrgpssm.data.synthetic import TwoScales, two_scales
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
+from mrgpssm.spec import arrange
 
 SAMPLES = 50
 SETTINGS: dict[str, Any] = {"inducing": 30, "windows": 12, "samples": 8, "cycles": 12}
@@ -102,7 +103,8 @@ def _outcomes(
     for contender in CONTENDERS:
         announce(contender)
         start = time.perf_counter()
-        model = MRGPSSM(contender.resolutions, latent_dim=contender.latent_dim, steps=contender.steps, **SETTINGS)
+        sizes = {"latent_dim": contender.latent_dim, "steps": contender.steps, **SETTINGS}
+        model = MRGPSSM(contender.resolutions, **arrange(**sizes))
         model.fit(train.sequence, progress=progress)
         seconds = time.perf_counter() - start
         scores = model.score(test.sequence, samples=SAMPLES).iloc[0].to_dict()

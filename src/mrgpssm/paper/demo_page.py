@@ -1,16 +1,16 @@
 """The demo as evidence for a report."""
 
 from mrgpssm.paper.demo import MULTI, SAMPLES, Demo
-from mrgpssm.report.evidence import Evidence, Rival
+from mrgpssm.report.evidence import OtherModel, RunEvidence
 from mrgpssm.report.gather import assemble
 from mrgpssm.report.trace import from_history
 
 
-def demo_evidence(demo: Demo, command: str) -> Evidence:
+def demo_evidence(demo: Demo, command: str) -> RunEvidence:
     """What a report shows of the multi-resolution model, beside its rivals; nothing is simulated again."""
     outcome = demo.outcomes[MULTI]
     rivals = (
-        Rival(name.split(" ")[0], other.contender.resolutions, {"y": other.scores["rmse"]})
+        OtherModel(name.split(" ")[0], other.contender.resolutions, {"y": other.scores["rmse"]})
         for name, other in demo.outcomes.items()
         if name != MULTI
     )

@@ -1,6 +1,6 @@
 """One fleet for outputs x folds x restarts: every member sees its own training sequences, scaled on these only."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.data import Scaling, check_alike, check_lengths, flatten
+from mrgpssm.data import Scaling, apply_drive, check_alike, check_lengths, flatten
 from mrgpssm.errors import ConfigError
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.problems import Problem
-from mrgpssm.spec.options import Options
+from mrgpssm.spec import Spec
 from mrgpssm.training import Plan, Task
 from mrgpssm.training.members import make_members, start_on_data, training_settings
 
@@ -39,45 +39,45 @@ class Fleet:
         return len(self.fold)
 
 
-def make_fleet(options: Options, problem: Problem, observation_sd: float | None = None) -> Fleet:
+def make_fleet(spec: Spec, problem: Problem, observation_sd: float | None = None) -> Fleet:
     """The fleet that equals one `MRGPSSM(seed=seed + fold)` per fold; needs the precision switched on.
 
     The members of a fold see all sequences scaled on its own training sequences.
     """
-    if options.joint or options.folds or options.cascade:
+    if spec.structure.joint or spec.bands.folds or spec.structure.cascade:
         raise ConfigError(
             "A fleet over folds has one model per output, folds of its own and no cascade; use joint=False, folds=0, "
             "cascade=False."
         )
-    sequences = [options.drive(s) for s in problem.sequences]
+    sequences = [apply_drive(spec.structure.drive, s) for s in problem.sequences]
     check_alike(sequences)
     shape = (len(sequences), len(sequences[0].input_names), len(problem.outputs))
     tasks, models, scalings = [], [], []
     for index, fold in enumerate(problem.folds):
         training = [sequences[n] for n in fold.train]
-        check_lengths(training, options.resolutions, options.buffer + options.window)
+        check_lengths(training, spec.structure.resolutions, spec.training.buffer + spec.training.window)
         scalings.append(Scaling.fit(training))
-        task, ssm = make_members(replace(options, seed=options.seed + index), *shape)
+        task, ssm = make_members(spec.change(seed=spec.training.seed + index), *shape)
         tasks.append(_in_fold(task, index, fold.train))
         models.append(ssm)
     joined, ssm = (_concatenate(parts) for parts in (tasks, models))
-    series = flatten(sequences, scalings, jnp.dtype(options.precision))
-    if options.drive:
+    series = flatten(sequences, scalings, jnp.dtype(spec.structure.precision))
+    if spec.structure.drive:
         ssm = start_on_data(ssm, series, joined)
-    ssm = in_units(ssm, (1,) * len(options.resolutions))
+    ssm = in_units(ssm, (1,) * len(spec.structure.resolutions))
     if observation_sd is not None:
         noise = positive_inverse(jnp.full_like(ssm.raw_observation_noise, observation_sd))
         ssm = eqx.tree_at(lambda s: s.raw_observation_noise, ssm, noise)
     folds, outputs, restarts = np.meshgrid(
-        np.arange(len(problem.folds)), np.arange(shape[2]), np.arange(options.restarts), indexing="ij"
+        np.arange(len(problem.folds)), np.arange(shape[2]), np.arange(spec.training.restarts), indexing="ij"
     )
     return Fleet(
-        plan=Plan(training_settings(options), series, joined, options.resolutions),
+        plan=Plan(training_settings(spec), series, joined, spec.structure.resolutions),
         ssm=ssm,
         fold=folds.ravel(),
         output=outputs.ravel(),
         restart=restarts.ravel(),
-        seed=options.seed + folds.ravel(),
+        seed=spec.training.seed + folds.ravel(),
         output_sd=np.stack([s.output_sd for s in scalings])[folds.ravel(), outputs.ravel()],
     )
 

@@ -17,7 +17,7 @@ from mrgpssm.paper.evaluate import METRICS, Outcome, evaluate, make_course
 from mrgpssm.paper.fleet import Fleet, chosen, make_fleet
 from mrgpssm.paper.problems import Problem
 from mrgpssm.paper.records import numbers
-from mrgpssm.spec.options import Options
+from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit, Progress, begin, fit_fleet
 from mrgpssm.training.progress import reporter
 
@@ -43,17 +43,22 @@ class Piece:
     needed: bool = False
 
 
-def fleet_work(options: Options, members: int) -> float:
+def fleet_work(spec: Spec, members: int) -> float:
     """A measure of training: latent states moved. Only ratios between pieces are used."""
-    steps = options.cycles * options.steps * len(options.resolutions) * (options.window + options.buffer)
-    return float(steps * (0.3 + 0.7 * members / 60) * (0.5 + 0.5 * options.latent_dim / 2))
+    steps = (
+        spec.training.cycles
+        * spec.training.steps
+        * len(spec.structure.resolutions)
+        * (spec.training.window + spec.training.buffer)
+    )
+    return float(steps * (0.3 + 0.7 * members / 60) * (0.5 + 0.5 * spec.structure.latent_dim / 2))
 
 
 def run_method(method: Method, problem: Problem, evaluation: Evaluation, *, show: bool, traces: bool) -> dict[str, Any]:
     """Train a fleet of one method over all folds and outputs and judge every member; a fleet that dies is a result."""
-    options, laps = method.options, Laps()
-    with floating_point(options.precision), reporter(show, options.resolutions, method.name) as report:
-        fleet = make_fleet(options, problem, method.observation_sd)
+    spec, laps = method.spec, Laps()
+    with floating_point(spec.structure.precision), reporter(show, spec.structure.resolutions, method.name) as report:
+        fleet = make_fleet(spec, problem, method.observation_sd)
         try:
             fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report.steps))
         except FitError as error:
@@ -62,11 +67,11 @@ def run_method(method: Method, problem: Problem, evaluation: Evaluation, *, show
         best = chosen(fleet, fitted.bounds)
         keep = best[0].tolist() if traces else []
         ssm = fitted.state.ssm
-        outcome = evaluate(ssm, fleet, make_course(fleet, problem), evaluation, seed=options.seed, keep=keep)
+        outcome = evaluate(ssm, fleet, make_course(fleet, problem), evaluation, seed=spec.training.seed, keep=keep)
         result = _result(fleet, problem, fitted, best, outcome)
         if all(fold.before for fold in problem.folds):
             course = make_course(fleet, problem, through=True)
-            again = evaluate(ssm, fleet, course, evaluation, seed=options.seed)
+            again = evaluate(ssm, fleet, course, evaluation, seed=spec.training.seed)
             result["through"] = {name: numbers(again.metrics[name]) for name in METRICS}
         if traces:
             result["traces"] = _traces(problem, outcome, best[0])

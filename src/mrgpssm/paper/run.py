@@ -96,12 +96,12 @@ def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iter
     data, traces = problem.describe(), experiment.problem == "semi-synthetic"
     for given in experiment.methods:
         method = batches.in_equal_time(experiment, given, read_records(setting.out, setting.scale))
-        members = len(problem.folds) * len(problem.outputs) * method.options.restarts
+        members = len(problem.folds) * len(problem.outputs) * method.spec.training.restarts
 
         def run(method=method) -> dict[str, Any]:
             return run_method(method, problem, experiment.evaluation, show=setting.show, traces=traces)
 
-        work = fleet_work(method.options, members)
+        work = fleet_work(method.spec, members)
         yield Piece(experiment.what, setting.scale, method.name, experiment.config(method), data, work, run)
 
 

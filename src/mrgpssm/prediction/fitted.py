@@ -14,7 +14,7 @@ import numpy as np
 
 from mrgpssm.arrays.drive import Memory
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Filled, Scaling, Seen, Sequence
+from mrgpssm.data import Filled, Scaling, Seen, Sequence, apply_drive, follow_drive
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.file import fill, named_leaves, pack, read_tensors, unpack, write_atomic
 from mrgpssm.model import SSM, Component
@@ -25,8 +25,8 @@ from mrgpssm.runtime.part import Blend
 from mrgpssm.runtime.part_files import part_tensors, read_parts
 from mrgpssm.runtime.static import StaticPart
 from mrgpssm.runtime.trees import TreesPart
+from mrgpssm.spec import Number, Spec, Whole, make_spec
 from mrgpssm.spec.cascade import slower
-from mrgpssm.spec.options import Options, check_options, is_count, is_positive
 from mrgpssm.training.members import Groups, model_shape, output_groups
 
 FORMAT_VERSION = 5
@@ -50,7 +50,7 @@ class FittedModel:
     skipped steps. `seen` is what is remembered of the training data; older files have nothing of it.
     """
 
-    options: Options
+    spec: Spec
     ensemble: tuple[tuple[SSM[Component], ...], ...]
     scaling: Scaling
     input_names: tuple[str, ...]
@@ -73,7 +73,7 @@ class FittedModel:
     @functools.cached_property
     def output_law(self) -> OutputLaw:
         """How measurements follow from samples of the outputs."""
-        with floating_point(self.options.precision):
+        with floating_point(self.spec.structure.precision):
             noise = [[np.asarray(ssm.observation_variance(), float) for ssm in models] for models in self.ensemble]
         return OutputLaw(self.calibration, np.sqrt([np.concatenate(row) for row in noise]), self.noise)
 
@@ -85,28 +85,28 @@ class FittedModel:
     @property
     def drive_names(self) -> tuple[str, ...]:
         """What the model is driven by: inputs, their averages and delayed copies."""
-        return self.options.drive.names(self.input_names)
+        return self.spec.structure.drive.names(self.input_names)
 
     def drive(self, sequence: Sequence) -> np.ndarray:
         """What drives the model at every row, scaled."""
-        return self.scaling.inputs(self.options.drive(sequence).inputs)
+        return self.scaling.inputs(apply_drive(self.spec.structure.drive, sequence).inputs)
 
     def follow(self, filled: Filled, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
         """The same at all filled rows, after the inputs in memory; and what is remembered then."""
-        drive, after = self.options.drive.follow(filled, memory)
+        drive, after = follow_drive(self.spec.structure.drive, filled, memory)
         return self.scaling.inputs(drive), after
 
     @property
     def groups(self) -> Groups:
         """The output columns of every model."""
-        return output_groups(self.options, len(self.output_names))
+        return output_groups(self.spec.structure, len(self.output_names))
 
 
 def model_bytes(model: FittedModel) -> bytes:
     """The bytes of a model file; equal models have equal bytes."""
     content = {
         "version": FORMAT_VERSION,
-        "options": model.options.to_json(),
+        "options": model.spec.to_json(),
         "inputs": list(model.input_names),
         "outputs": list(model.output_names),
         "units": model.units,
@@ -140,27 +140,27 @@ def read_model(path: Path) -> FittedModel:
 def parse_model(data: bytes, name: str) -> FittedModel:
     """A model from a file's bytes; `name` is what messages call the file."""
     content, tensors = unpack(data, _KIND, name)
-    options, inputs, outputs, units, dt, rounds = _schema(content, name)
-    groups = output_groups(options, len(outputs))
-    drives = options.drive.names(inputs)
+    spec, inputs, outputs, units, dt, rounds = _schema(content, name)
+    groups = output_groups(spec.structure, len(outputs))
+    drives = spec.structure.drive.names(inputs)
     statistics = [_vector(tensors, f"scaling.{key}", len(drives if "input" in key else outputs), name)
                   for key in _SCALING]  # fmt: skip
-    shape = (len(groups), options.restarts)
+    shape = (len(groups), spec.training.restarts)
     bounds, skipped = _table(tensors, "bounds", shape, name), _table(tensors, "skipped", shape, name)
     calibration = np.ones(len(outputs))
     if content["version"] > 1:
         calibration = _vector(tensors, "calibration", len(outputs), name, positive=True)
-    _check_sizes(options, len(drives), tensors, name)
-    with floating_point(options.precision):
-        shape = model_shape(options, len(drives), len(groups[0]))
+    _check_sizes(spec, len(drives), tensors, name)
+    with floating_point(spec.structure.precision):
+        shape = model_shape(spec.structure, len(drives), len(groups[0]))
         ensemble = tuple(
             tuple(fill(shape, tensors, _prefix(number, index), name) for index in range(len(groups)))
             for number in range(rounds)
         )
-    noise = read_noise(tensors, options.noise, len(outputs), len(drives), name)
-    parts = read_parts(tensors, len(outputs), len(drives), options.static, options.trees, name)
+    noise = read_noise(tensors, spec.bands.noise, len(outputs), len(drives), name)
+    parts = read_parts(tensors, len(outputs), len(drives), spec.structure.static, spec.structure.trees, name)
     model = FittedModel(
-        options, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise, *parts
+        spec, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise, *parts
     )
     if "seen" in content:
         model = replace(model, seen=Seen.from_json(content["seen"], len(inputs), name))
@@ -172,11 +172,11 @@ def parse_model(data: bytes, name: str) -> FittedModel:
     return model
 
 
-def _check_sizes(options: Options, drives: int, tensors: dict[str, np.ndarray], name: str) -> None:
+def _check_sizes(spec: Spec, drives: int, tensors: dict[str, np.ndarray], name: str) -> None:
     """Sizes that cost time and memory must be those of tensors that are there, before anything is built from them."""
-    d, m = options.latent_dim, options.inducing
-    for part in (0, len(options.resolutions) - 1):
-        z = d + drives + (d * len(slower(options.resolutions, part)) if options.cascade else 0)
+    d, m = spec.structure.latent_dim, spec.structure.inducing
+    for part in (0, len(spec.structure.resolutions) - 1):
+        z = d + drives + (d * len(slower(spec.structure.resolutions, part)) if spec.structure.cascade else 0)
         _table(tensors, f"{_prefix(0, 0)}.components.{part}.transition.gp.inducing", (d, m, z), name)
 
 
@@ -198,26 +198,28 @@ def _schema(content: dict[str, Any], name: str):
     odd = sorted((set(content) - _MAY_BE) ^ keys)
     if odd:
         raise ModelFileError(f"{name}: the metadata key {odd[0][:60]!r} is missing or unknown.")
-    options, later = content["options"], {k: v for n, add in _ADDED.items() if n > number for k, v in add.items()}
-    if not isinstance(options, dict) or set(options) != set(Options.__dataclass_fields__) - set(later):
+    spec, later = content["options"], {k: v for n, add in _ADDED.items() if n > number for k, v in add.items()}
+    if not isinstance(spec, dict) or set(spec) != set(Spec().flat()) - set(later):
         raise ModelFileError(f"{name}: the options are not those of format {number}.")
-    options = options | later
+    spec = spec | later
     rounds = content.get("ensemble", 1)
-    if not is_count(rounds):
+    if not Whole().accepts(rounds):
         raise ModelFileError(f"{name}: the ensemble is {rounds!r:.40}; it must be a whole number, at least 1.")
     try:
-        checked = check_options(options)
+        checked = make_spec(spec).fixed()
     except ConfigError as error:
         raise ModelFileError(f"{name}: {error!s:.300}") from None
     inputs, outputs = (_strings(content[key], key, name) for key in ("inputs", "outputs"))
     units, dt = content["units"], content["dt"]
     if not isinstance(units, dict) or not all(isinstance(v, str) for v in units.values()):
         raise ModelFileError(f"{name}: units must map names to texts.")
-    if not is_positive(dt):
+    if not Number().accepts(dt):
         raise ModelFileError(f"{name}: dt must be a positive number; got {dt!r:.40}.")
-    if rounds > checked.ensemble:
-        raise ModelFileError(f"{name}: {rounds} models an output; its settings ask for at most {checked.ensemble}.")
-    if checked.joint and checked.latent_dim < len(outputs):
+    if rounds > checked.training.ensemble:
+        raise ModelFileError(
+            f"{name}: {rounds} models an output; its settings ask for at most {checked.training.ensemble}."
+        )
+    if checked.structure.joint and checked.structure.latent_dim < len(outputs):
         raise ModelFileError(f"{name}: {len(outputs)} joint outputs need at least as many latent dimensions.")
     return checked, inputs, outputs, units, float(dt), rounds
 

@@ -6,47 +6,15 @@ import numpy as np
 
 from mrgpssm.report.charts.residuals import follows
 from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge
-from mrgpssm.report.evidence import Evidence, digits_for, score
-
-_MEANINGS = {
-    "resolutions": "samples one step of each component covers",
-    "latent_dim": "latent dimensions of a component",
-    "inducing": "inducing points",
-    "samples": "trajectories per window",
-    "windows": "windows per mini-batch",
-    "window": "scored points of a window",
-    "buffer": "points before scoring starts",
-    "cycles": "backfitting cycles",
-    "steps": "steps per component and cycle",
-    "learning_rate": "step size",
-    "anneal": "last factor on the learning rate",
-    "restarts": "random starts",
-    "ensemble": "restarts that are mixed",
-    "filters": "time constants of averaged inputs, in rows",
-    "delays": "delays of copied inputs, in rows",
-    "static": "most rows of the static part",
-    "trees": "most boosted trees of the inputs",
-    "finetune": "cycles with all components together",
-    "cascade": "slow states drive faster components",
-    "optimiser": "optimiser",
-    "early_stopping": "best cycle on unseen data kept",
-    "folds": "models that leave a part of the data out",
-    "noise": "what bands assume of measurements",
-    "calibrate": "bands adjusted on unseen data",
-    "preset": "transition and starting values",
-    "precision": "numbers",
-    "window_start": "where windows start from",
-    "order": "order of components in a cycle",
-    "joint": "one model for all outputs",
-    "seed": "seed",
-}
+from mrgpssm.report.evidence import RunEvidence, digits_for, score
+from mrgpssm.spec import find_option
 
 
-def verdicts(evidence: Evidence) -> dict[str, Verdict]:
+def verdicts(evidence: RunEvidence) -> dict[str, Verdict]:
     """The verdict on every output."""
     found = {}
     for k, (name, scores) in enumerate(zip(evidence.output_names, score(evidence), strict=True)):
-        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.even else []
+        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.is_even else []
         worst = max(beyond, key=lambda f: abs(f.peak[0]), default=None)
         found[name] = judge(
             Findings(
@@ -60,7 +28,7 @@ def verdicts(evidence: Evidence) -> dict[str, Verdict]:
     return found
 
 
-def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
+def score_rows(evidence: RunEvidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
     """One row per output of the summary."""
     return [
         {
@@ -77,19 +45,20 @@ def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str,
     ]
 
 
-def setting_rows(evidence: Evidence) -> list[tuple[str, str, str]]:
+def setting_rows(evidence: RunEvidence) -> list[tuple[str, str, str]]:
     """Option, value and meaning."""
-    return [(key, _shown(value), _MEANINGS.get(key, "")) for key, value in evidence.options.items()]
+    declared = ((key, value, find_option(key)) for key, value in evidence.options.items())
+    return [(key, _shown(value), "" if option is None else option.help) for key, value, option in declared]
 
 
-def column_rows(evidence: Evidence) -> list[dict[str, str]]:
+def column_rows(evidence: RunEvidence) -> list[dict[str, str]]:
     """Range, mean and missing values of every column, in training and test."""
     test_inputs = np.concatenate([r.inputs for r in evidence.recordings])
     test_outputs = np.concatenate([r.measured for r in evidence.recordings])
     trained = evidence.training
     rows = []
-    for kind, names, test in (("input", evidence.input_names, test_inputs),
-                              ("output", evidence.output_names, test_outputs)):  # fmt: skip
+    sides = (("input", evidence.input_names, test_inputs), ("output", evidence.output_names, test_outputs))
+    for kind, names, test in sides:
         for k, name in enumerate(names):
             known = None if trained is None else (trained.inputs if kind == "input" else trained.outputs)[:, k]
             rows.append(
@@ -105,7 +74,7 @@ def column_rows(evidence: Evidence) -> list[dict[str, str]]:
     return rows
 
 
-def recording_rows(evidence: Evidence) -> list[tuple[str, str, str, str]]:
+def recording_rows(evidence: RunEvidence) -> list[tuple[str, str, str, str]]:
     """Use, name, rows and duration of every recording."""
     dt = evidence.dt
     rows = []

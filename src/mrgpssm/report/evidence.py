@@ -10,7 +10,7 @@ from mrgpssm.prediction.forecast import Forecast
 
 
 @dataclass(frozen=True)
-class Recording:
+class SimulatedRecording:
     """One test recording and the free run over it. `elapsed` is the time since its first row in seconds."""
 
     name: str
@@ -19,7 +19,7 @@ class Recording:
     measured: np.ndarray
     run: Forecast
     even: bool = True
-    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `tamed`
+    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `make_drawable`
     seen: bool = False  # in training
 
     @property
@@ -29,7 +29,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Component:
+class LearnedComponent:
     """What one component of one model learned, in scaled units: z = [x, u].
 
     `lengthscales` is (D + D_u,), `gain` the linear input matrix B (D, D_u). Beside the inputs, D_u counts
@@ -67,7 +67,7 @@ class Learned:
     """
 
     groups: tuple[tuple[int, ...], ...]
-    components: tuple[tuple[Component, ...], ...]
+    components: tuple[tuple[LearnedComponent, ...], ...]
     drifts: tuple[DriftMap, ...]
     bounds: np.ndarray
     states: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Rival:
+class OtherModel:
     """Another model on the same test: its resolutions and its RMSE per output."""
 
     name: str
@@ -96,7 +96,7 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingData:
     """The recordings a model was trained on, as far as a report shows them."""
 
     names: tuple[str, ...]
@@ -106,7 +106,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """A run, its data, and what it does on a test; drives are the inputs and their averages."""
 
     name: str
@@ -116,12 +116,12 @@ class Evidence:
     units: dict[str, str]
     dt: float
     options: dict[str, Any]
-    recordings: tuple[Recording, ...]
+    recordings: tuple[SimulatedRecording, ...]
     learned: Learned
-    training: Training | None = None
+    training: TrainingData | None = None
     trace: Trace | None = None
     doubts: tuple[str, ...] = ()
-    rivals: tuple[Rival, ...] = ()
+    rivals: tuple[OtherModel, ...] = ()
     notes: str = ""
     samples: int = 100
     packages: dict[str, str] = field(default_factory=dict)
@@ -139,11 +139,11 @@ class Evidence:
         return any(r.seen for r in self.recordings)
 
     @property
-    def even(self) -> bool:
+    def is_even(self) -> bool:
         """Whether all recordings are sampled evenly."""
         return all(r.even for r in self.recordings)
 
-    def labelled(self, name: str) -> str:
+    def label(self, name: str) -> str:
         """A column with its unit: `Temp / K`."""
         unit = self.units.get(name, "")
         return f"{name} / {unit}" if unit else name
@@ -152,7 +152,7 @@ class Evidence:
         """(T,) errors of one output, recording by recording."""
         return [r.error[:, output] for r in self.recordings]
 
-    def stacked(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def stack(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Measured (T,), levels (Q,) and quantiles (Q, T) of one output over all recordings."""
         levels = np.array(sorted(self.recordings[0].run.quantiles))
         quantiles = [np.stack([r.run.quantiles[q][:, output] for q in levels]) for r in self.recordings]
@@ -167,14 +167,13 @@ def digits_for(values: np.ndarray, least: int) -> int:
     return int(np.clip(least + np.ceil(level), least, 17))
 
 
-def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
+def make_drawable(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
     """A forecast that can be drawn, and the outputs for which it could not.
 
     Values that are not finite are put one span of the measurement above all that was measured, out of the way.
     """
     arrays = [run.mean, run.std, *run.quantiles.values(), *run.components.values()]
-    lost = tuple(int(k) for k in np.flatnonzero([any(~np.isfinite(a[:, k]).all() for a in arrays)
-                                                 for k in range(measured.shape[1])]))  # fmt: skip
+    lost = tuple(k for k in range(measured.shape[1]) if not all(np.isfinite(a[:, k]).all() for a in arrays))
     if not lost:
         return run, ()
     known = np.where(np.isnan(measured).all(axis=0), 0.0, measured)
@@ -193,7 +192,7 @@ def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...
     ), lost
 
 
-def score(evidence: Evidence) -> list[dict[str, float]]:
+def score(evidence: RunEvidence) -> list[dict[str, float]]:
     """Per output: RMSE, fit %, Gaussian nLL and coverage over all recordings, from the forecasts at hand.
 
     A free run that is not finite has no scores: they are NaN.

@@ -87,12 +87,12 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
     label = drawable(mark.name)
     match mark:
         case Line():
-            x, y = _thinned(panel, mark)
+            x, y = _thin(panel, mark)
             style = "steps-mid" if mark.steps else "default"
             dashes = (0, (4, 2)) if mark.dash else "-"
             axis.plot(x, y, color=LIGHT[mark.role], lw=0.8 * mark.width, ls=dashes, drawstyle=style, label=label)
         case Band():
-            x, low, high = _thinned_band(panel, mark)
+            x, low, high = _thin_band(panel, mark)
             axis.fill_between(x, low, high, color=LIGHT[mark.role], alpha=mark.alpha, lw=0, label=label)
         case Bars():
             bars, colour = (axis.barh if mark.across else axis.bar), LIGHT[mark.role]
@@ -100,8 +100,8 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
         case Points():
             size, edge = mark.size**2 / 2, LIGHT[mark.role]
             fill = "none" if mark.hollow else edge
-            axis.scatter(mark.x, mark.y, size, fill, alpha=mark.alpha, edgecolors=edge if mark.hollow else "none",
-                         label=label)  # fmt: skip
+            edges = edge if mark.hollow else "none"
+            axis.scatter(mark.x, mark.y, size, fill, alpha=mark.alpha, edgecolors=edges, label=label)
         case Heat():
             _heat(axis, mark)
         case Rule():
@@ -119,27 +119,27 @@ def _heat(axis: Axes, mark: Heat) -> None:
     axis.figure.colorbar(mesh, ax=axis, label=drawable(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _thinned(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
+def _thin(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
     if not panel.long:
         return mark.x, mark.y
     bucket = bucket_rows(len(mark.x), _POINTS)
     parts = pieces(panel, len(mark.x))
-    return (_joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-            _joined([thin_line(mark.y[p], bucket) for p in parts]))  # fmt: skip
+    time = _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True)
+    return time, _join([thin_line(mark.y[p], bucket) for p in parts])
 
 
-def _thinned_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _thin_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not panel.long:
         return mark.x, mark.low, mark.high
     bucket = bucket_rows(len(mark.x), _POINTS)
     parts = pieces(panel, len(mark.x))
     return (
-        _joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-        _joined([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
-        _joined([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
+        _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
+        _join([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
+        _join([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
     )
 
 
-def _joined(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
+def _join(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
     """Recordings with a NaN after each, so that no line bridges them; times repeat their last value instead."""
     return np.concatenate([np.append(p, p[-1] if repeat else np.nan) for p in parts])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.data import Sequence as Series
-from mrgpssm.data import match
+from mrgpssm.data import apply_drive, match
 from mrgpssm.data.doubts import doubt_inputs, doubt_scores, was_seen
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
@@ -18,8 +18,8 @@ from mrgpssm.file import read_bytes, read_json
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
-from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
-from mrgpssm.report.learned import learned
+from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording, TrainingData, make_drawable
+from mrgpssm.report.learned import extract_learned
 from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
@@ -35,7 +35,7 @@ def gather(
     seed: int = 0,
     notes: str = "",
     compare: Sequence[Path] = (),
-) -> Evidence:
+) -> RunEvidence:
     """The evidence of a finished run, on the given test files, else its validation files, else its training files."""
     run = RunDirectory(root)
     if not run.model.exists():
@@ -76,8 +76,8 @@ def assemble(
     training: Sequence[Series] | None,
     known: bool = False,
     **about: Any,
-) -> Evidence:
-    """Evidence from what is already in memory; `about` are further fields of `Evidence`.
+) -> RunEvidence:
+    """Evidence from what is already in memory; `about` are further fields of `RunEvidence`.
 
     Recordings count as seen in training where the model recognises them, and all of them where that is `known`.
     """
@@ -86,18 +86,22 @@ def assemble(
             raise DataError(f"Output {name!r} has no measured value in the test data; give recordings that have it.")
     recordings = []
     for s, run in zip(test, runs, strict=True):
-        shown, lost = tamed(run, s.outputs)
+        shown, lost = make_drawable(run, s.outputs)
         seen = known or was_seen(model.seen, s)
-        recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen))
-    return Evidence(
+        recordings.append(
+            SimulatedRecording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen)
+        )
+    return RunEvidence(
         input_names=model.input_names,
         drive_names=model.drive_names,
         output_names=model.output_names,
         units=model.units,
         dt=model.dt,
-        options=model.options.to_json(),
+        options=model.spec.to_json(),
         recordings=tuple(recordings),
-        learned=learned(model, np.concatenate([model.options.drive(s).inputs for s in test])),
+        learned=extract_learned(
+            model, np.concatenate([apply_drive(model.spec.structure.drive, s).inputs for s in test])
+        ),
         training=None if training is None else _shown(training),
         doubts=_doubts(model, test),
         **about,
@@ -141,8 +145,8 @@ def _training(model: FittedModel, config: RunConfig | None) -> list[Series] | No
         return None
 
 
-def _shown(training: Sequence[Series]) -> Training:
-    return Training(
+def _shown(training: Sequence[Series]) -> TrainingData:
+    return TrainingData(
         names=tuple(s.name for s in training),
         rows=tuple(len(s) for s in training),
         inputs=np.concatenate([s.inputs for s in training]),
@@ -150,14 +154,16 @@ def _shown(training: Sequence[Series]) -> Training:
     )
 
 
-def _rival(root: Path, outputs: tuple[str, ...]) -> Rival:
+def _rival(root: Path, outputs: tuple[str, ...]) -> OtherModel:
     """Another run's resolutions and the RMSE it reached on its validation data."""
     run = RunDirectory(root)
     if not (run.metrics.exists() and run.identity.exists()):
         raise ConfigError(f"{root} holds no run with scores; --compare takes runs that were trained with --validation.")
     scores = read_json(run.metrics).get("validation", {})
     resolutions = tuple(read_json(run.identity).get("options", {}).get("resolutions", ()))
-    return Rival(root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores})
+    return OtherModel(
+        root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores}
+    )
 
 
 def _commands(

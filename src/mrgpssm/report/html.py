@@ -3,32 +3,31 @@
 import base64
 import hashlib
 import re
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.report.chart import Line, Panel, Points, Section
 from mrgpssm.report.charts import sections
 from mrgpssm.report.describe import column_rows, recording_rows, score_rows, setting_rows, verdicts
 from mrgpssm.report.diagnostics.verdict import overall
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import DARK, DIVERGING_DARK, DIVERGING_LIGHT, LIGHT, SEQUENTIAL
 from mrgpssm.report.payload import Payload, collect, pack
 
 
-def write_html(evidence: Evidence, path: Path) -> None:
+def write_html(evidence: RunEvidence, path: Path) -> None:
     """Write the report, whole or not at all."""
     write_atomic(path, render(evidence).encode("utf-8", "replace"))
 
 
-def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
+def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
     """The page as text; `drawn` are its sections where they are already made. Equal evidence gives equal pages."""
-    jinja2, plotly = _needed("jinja2"), _needed("plotly.offline")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-                                     lstrip_blocks=True)  # fmt: skip
+    jinja2, plotly = _need("jinja2"), _need("plotly.offline")
+    strict = jinja2.StrictUndefined
+    environment = jinja2.Environment(autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     environment.filters["unbroken"] = lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
     drawn = sections(evidence) if drawn is None else drawn
     payload = collect(drawn)
@@ -40,7 +39,7 @@ def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
         style=jinja2.filters.Markup(_style()),
         script=jinja2.filters.Markup(script),
         library=pack(library),
-        data=payload.packed(),
+        data=payload.to_text(),
         sections=laid_out,
         evidence=evidence,
         verdict=overall(judged),
@@ -54,15 +53,11 @@ def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
 def check_installed() -> None:
     """One sentence before any work is done, where something is missing."""
     for name in ("jinja2", "plotly.offline"):
-        _needed(name)
+        _need(name)
 
 
-def _needed(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        missing = name.split(".")[0]
-        raise ConfigError(f"The report needs {missing}, which is not installed; install mrgpssm[report].") from None
+def _need(name: str) -> Any:
+    return need(name, f"The report needs {name.split('.')[0]}, which is not installed", "report")
 
 
 def _section(section: Section, payload: Payload) -> dict[str, Any]:

@@ -3,22 +3,22 @@
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.model import SSM
-from mrgpssm.model import Component as ModelComponent
+from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.mean import mean_drift, mean_paths
-from mrgpssm.report.evidence import Component, DriftMap, Learned
+from mrgpssm.report.evidence import DriftMap, Learned, LearnedComponent
 
 _ROWS = 20_000  # of the test inputs, to see where the state goes
 _GRID = 41
 _SHOWN = 1500
 
 
-def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
+def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
-    with floating_point(model.options.precision):
+    resolutions = model.spec.structure.resolutions
+    with floating_point(model.spec.structure.precision):
         parts = tuple(
-            tuple(_component(ssm, part, model.options.resolutions[part]) for part in range(len(ssm.components)))
+            tuple(_component(ssm, part, resolution) for part, resolution in enumerate(resolutions))
             for ssm in model.models
         )
         drive = model.scaling.inputs(inputs[:_ROWS])
@@ -27,31 +27,31 @@ def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
             for columns, ssm in zip(model.groups, model.models, strict=True)
             for visits in [_visited(ssm, drive)]
             for position, output in enumerate(columns)
-            for component, resolution, visited in zip(ssm.components, model.options.resolutions, visits, strict=True)
+            for component, resolution, visited in zip(ssm.components, resolutions, visits, strict=True)
         ]
     found = tuple(d for d in drifts if d is not None)
     bounds, states = np.asarray(model.bounds, float), _state_names(model.models[0])
     return Learned(model.groups, parts, found, bounds, states, len(model.ensemble))
 
 
-def _drivers(ssm: SSM[ModelComponent]) -> list[int]:
+def _drivers(ssm: SSM[Component]) -> list[int]:
     """The components whose states drive others."""
     return sorted({j for part in range(len(ssm.components)) for j in ssm.slower(part)})
 
 
-def _state_names(ssm: SSM[ModelComponent]) -> tuple[str, ...]:
+def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
     sizes = [c.inducing_shape[0] for c in ssm.components]
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _visited(ssm: SSM[ModelComponent], drive: np.ndarray) -> list[np.ndarray]:
+def _visited(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
     """Where a noiseless run from zero takes every component: its states and what drives it."""
     starts = [np.zeros(c.inducing_shape[0]) for c in ssm.components]
     paths = mean_paths(ssm, starts, drive, np.ones(len(drive)))
     return [np.hstack([path, drive, *(paths[j] for j in ssm.slower(part))]) for part, path in enumerate(paths)]
 
 
-def _component(ssm: SSM[ModelComponent], part: int, resolution: int) -> Component:
+def _component(ssm: SSM[Component], part: int, resolution: int) -> LearnedComponent:
     component = ssm.components[part]
     _, B, _ = component.transition.mean.matrices()
     lengthscales, gain = np.asarray(component.transition.gp.kernel.lengthscales, float), np.asarray(B, float)
@@ -62,11 +62,11 @@ def _component(ssm: SSM[ModelComponent], part: int, resolution: int) -> Componen
         at = inputs + d * own.index(j) if j in own else None
         scales.append(np.full(d, np.inf) if at is None else lengthscales[d + at : 2 * d + at])
         gains.append(np.zeros((d, d)) if at is None else gain[:, at : at + d])
-    return Component(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
+    return LearnedComponent(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
 
 
 def _drift_map(
-    model: FittedModel, component: ModelComponent, resolution: int, position: int, output: int, visited: np.ndarray
+    model: FittedModel, component: Component, resolution: int, position: int, output: int, visited: np.ndarray
 ) -> DriftMap | None:
     """The drift of latent dimension `position`, which C = [I, 0] makes the contribution to column `output`.
 
@@ -88,9 +88,15 @@ def _drift_map(
     shift, stretch = np.array([0.0, scale.input_mean[k]]), np.array([sd, scale.input_sd[k]])
     thin = visited[:: -(-len(visited) // _SHOWN)][:, [position, chosen]]
     return DriftMap(
-        output, resolution, k, sd * level, shift[1] + stretch[1] * force, drift * sd / (resolution * model.dt),
-        shift + stretch * inducing, shift + stretch * thin,
-    )  # fmt: skip
+        output=output,
+        resolution=resolution,
+        input=k,
+        level=sd * level,
+        drive=shift[1] + stretch[1] * force,
+        drift=drift * sd / (resolution * model.dt),
+        inducing=shift + stretch * inducing,
+        visited=shift + stretch * thin,
+    )
 
 
 def most_relevant(lengthscales: np.ndarray, gain: np.ndarray) -> int:

@@ -46,7 +46,7 @@ class Payload:
         )
         return len(self.panels) - 1
 
-    def packed(self) -> str:
+    def to_text(self) -> str:
         """Everything as base64 of gzip of JSON; the same content gives the same text."""
         return pack(json.dumps({"panels": self.panels, "arrays": self.arrays}, separators=(",", ":")))
 
@@ -61,8 +61,8 @@ class Payload:
             if id(mark.y) not in self._kept:
                 self._kept[id(mark.y)] = self._keep([thin_line(mark.y[p], bucket) for p in parts])
             return about | {"v": self._kept[id(mark.y)]}
-        low, high = ([thin_edge(edge[p], bucket, upper) for p in parts]
-                     for edge, upper in ((mark.low, False), (mark.high, True)))  # fmt: skip
+        low = [thin_edge(mark.low[p], bucket, upper=False) for p in parts]
+        high = [thin_edge(mark.high[p], bucket, upper=True) for p in parts]
         return about | {"low": self._keep(low), "high": self._keep(high)}
 
     def _time(self, time: np.ndarray, parts: list[slice], bucket: int) -> int:
@@ -70,7 +70,7 @@ class Payload:
         if id(time) not in self._kept:
             thinned = [thin_time(time[p], bucket) for p in parts]
             joined = np.concatenate([np.append(t, t[-1]) for t in thinned])
-            self.arrays.append({"f8": _encoded(joined.astype("<f8"))})
+            self.arrays.append({"f8": _encode(joined.astype("<f8"))})
             self._kept[id(time)] = len(self.arrays) - 1
         return self._kept[id(time)]
 
@@ -81,7 +81,7 @@ class Payload:
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
         scaled = np.nan_to_num((values - low) / ((high - low) or 1.0))
         steps = np.where(np.isnan(values), _GAP, np.round(scaled * (_GAP - 1)))
-        self.arrays.append({"u2": _encoded(steps.astype("<u2")), "low": low, "high": high})
+        self.arrays.append({"u2": _encode(steps.astype("<u2")), "low": low, "high": high})
         return len(self.arrays) - 1
 
 
@@ -138,5 +138,5 @@ def _numbers(values: np.ndarray) -> list[float | None]:
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values.tolist()]
 
 
-def _encoded(array: np.ndarray) -> str:
+def _encode(array: np.ndarray) -> str:
     return base64.b64encode(array.tobytes()).decode("ascii")

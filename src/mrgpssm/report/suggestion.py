@@ -54,9 +54,15 @@ def _scales(axis: Axes, advice: Advice) -> None:
         late = np.log(scale.seconds / e.grid[0]) > 0.8 * np.log(e.grid[-1] / e.grid[0])
         label = f"{scale.seconds:.2g} s" if scale.seconds < 100 else f"{scale.seconds:.0f} s"
         axis.annotate(
-            label, (scale.seconds, 0.03), xycoords=("data", "axes fraction"), xytext=(-4 if late else 4, 0),
-            textcoords="offset points", ha="right" if late else "left", fontsize=8, color=colour,
-        )  # fmt: skip
+            label,
+            (scale.seconds, 0.03),
+            xycoords=("data", "axes fraction"),
+            xytext=(-4 if late else 4, 0),
+            textcoords="offset points",
+            ha="right" if late else "left",
+            fontsize=8,
+            color=colour,
+        )
     _explained_axis(axis, min(float(e.single.min()), e.explained), e.explained)
     axis.set_ylabel("explained")
     found = ", ".join(map(str, advice.resolutions)) if advice.scales else "no scale found"

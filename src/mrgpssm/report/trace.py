@@ -32,11 +32,11 @@ def read_trace(path: Path) -> Trace | None:
 
 def from_history(history: Iterable[Any]) -> Trace | None:
     """The trace of a model in memory: what `MRGPSSM.history_` holds."""
-    return _trace([
-        {"component": p.component + 1, "cycle": p.cycle + 1, "done": p.done, "total": p.total,
-         "bound": p.bound.tolist(), "kl": p.kl.tolist()}
-        for p in history
-    ])  # fmt: skip
+    rows = []
+    for p in history:
+        place = {"component": p.component + 1, "cycle": p.cycle + 1, "done": p.done, "total": p.total}
+        rows.append(place | {"bound": p.bound.tolist(), "kl": p.kl.tolist()})
+    return _trace(rows)
 
 
 def _trace(rows: list[dict[str, Any]]) -> Trace | None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mrgpssm.arrays.drive import Memory, follow
+from mrgpssm.arrays.drive import Drive, Memory
 from mrgpssm.arrays.gaps import checked_time, cut
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
@@ -66,7 +66,7 @@ class RuntimeModel:
         What is remembered after the last one comes second.
         """
         steps = cut(gaps, "inputs")
-        drives, memory = follow(inputs[steps.source], steps.sizes, self.filters, self.delays, memory)
+        drives, memory = Drive(self.filters, self.delays).follow(inputs[steps.source], steps.sizes, memory)
         return Course((drives - self.input_mean) / self.input_sd, steps.sizes, steps.rows), memory
 
     def gaps(self, time: np.ndarray | None, rows: int) -> np.ndarray:

@@ -1,1 +1,43 @@
-""""""
+"""The options of a model: what there is, what values they take, what they mean."""
+
+from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, options_of, read_section
+from mrgpssm.spec.kinds import Choice, Kind, Number, Several, Switch, Whole
+from mrgpssm.spec.sections import (
+    MOST_SEED,
+    SECTIONS,
+    Bands,
+    Spec,
+    Structure,
+    Training,
+    arrange,
+    find_option,
+    make_spec,
+    read_spec,
+    sort_options,
+)
+
+__all__ = [
+    "MOST_SEED",
+    "SECTIONS",
+    "Bands",
+    "Choice",
+    "Kind",
+    "Number",
+    "Option",
+    "Section",
+    "Several",
+    "Spec",
+    "Structure",
+    "Switch",
+    "Training",
+    "Whole",
+    "arrange",
+    "describe_unknown",
+    "find_option",
+    "fix",
+    "make_spec",
+    "options_of",
+    "read_section",
+    "read_spec",
+    "sort_options",
+]

@@ -12,18 +12,14 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, need
 
 Task = TypeVar("Task")
 _RETRIES = 3  # how many workers a task may lose before it counts as failed
 
 
-def _distributed() -> Any:
-    try:
-        import distributed  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ConfigError("Workers need Dask; install mrgpssm[cluster], or use --serial.") from None
-    return distributed
+def _need_dask() -> Any:
+    return need("distributed", "Without --serial, workers need Dask", "cluster")
 
 
 def gpu_count() -> int:
@@ -51,7 +47,7 @@ def worker_environments(workers: int | None) -> list[dict[str, str]]:
 @contextlib.contextmanager
 def connect(address: str | None, workers: int | None) -> Iterator[Any]:
     """A Dask client: of the scheduler at `address`, or of a cluster made for this call."""
-    distributed = _distributed()
+    distributed = _need_dask()
     if address is not None:
         try:
             client = distributed.Client(address, timeout="20s")
@@ -83,7 +79,7 @@ def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task
     left = dict(enumerate(tasks))
     try:
         futures = {client.submit(function, task, pure=False): index for index, task in left.items()}
-        for future in _distributed().as_completed(list(futures)):
+        for future in _need_dask().as_completed(list(futures)):
             reason = _reason(future)
             yield left.pop(futures[future]), reason
     except Exception as error:  # whatever the library says when nobody answers any more

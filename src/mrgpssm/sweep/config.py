@@ -13,10 +13,10 @@
     train = ["a.csv", "b.csv"]
     test = ["c.csv"]
 
-    [model]                    # options that all runs share
+    [model]                    # options that all runs share; [training] and [bands] likewise
     inducing = 40
 
-    [grid]                     # every combination of these, any option of MRGPSSM
+    [grid]                     # every combination of these, any option of a fit
     resolutions = [[30, 1], [1]]
     seed = [0, 1, 2]
 
@@ -29,16 +29,15 @@ from pathlib import Path
 from typing import Any
 
 from mrgpssm.errors import ConfigError
-from mrgpssm.estimator.config import model_keys
 from mrgpssm.file import read_toml
-from mrgpssm.spec.options import Options, check_options
+from mrgpssm.spec import SECTIONS, Spec, read_spec
 
 _SWEEP = {"directory": str, "fleet": int, "samples": int, "keep_models": bool}
 _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": float, "gaps": str, "split": list}
 
 
 @dataclass(frozen=True)
-class Split:
+class SweepSplit:
     """Files that train and files that test."""
 
     name: str
@@ -47,7 +46,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Dataset:
+class SweepDataset:
     """Tables with common columns, and how they are split."""
 
     name: str
@@ -56,7 +55,7 @@ class Dataset:
     time: str | None
     dt: float | None
     gaps: str
-    splits: tuple[Split, ...]
+    splits: tuple[SweepSplit, ...]
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class SweepConfig:
     fleet: int
     samples: int
     keep_models: bool
-    datasets: tuple[Dataset, ...]
-    options: tuple[Options, ...]
+    datasets: tuple[SweepDataset, ...]
+    specs: tuple[Spec, ...]
 
 
 def read_sweep(path: Path) -> SweepConfig:
@@ -78,7 +77,7 @@ def read_sweep(path: Path) -> SweepConfig:
 
 def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:
     """A sweep from its tables; `where` is what messages call the source."""
-    _known(tables, ("sweep", "dataset", "model", "grid", "run"), f"{where}: unknown section")
+    _known(tables, ("sweep", "dataset", *SECTIONS, "grid", "run"), f"{where}: unknown section")
     sweep = _table(tables.get("sweep", {}), _SWEEP, f"{where}: [sweep]")
     datasets = tables.get("dataset", [])
     if not isinstance(datasets, list) or not datasets:
@@ -90,47 +89,47 @@ def make_sweep(tables: dict[str, Any], home: Path, where: str) -> SweepConfig:
     if fleet < 1 or samples < 2:
         raise ConfigError(f"{where}: [sweep] fleet must be at least 1 and samples at least 2.")
     directory = home / sweep.get("directory", "sweep")
-    options = tuple(_options(given, where) for given in _combinations(tables, where))
-    return SweepConfig(directory, fleet, samples, sweep.get("keep_models", False), found, options)
+    shared = read_spec(tables, where)
+    specs = tuple(_spec(shared, given, where) for given in _combinations(tables, where))
+    return SweepConfig(directory, fleet, samples, sweep.get("keep_models", False), found, specs)
 
 
 def _combinations(tables: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """All combinations of the grid and all listed runs, over the shared options."""
-    shared, grid, listed = tables.get("model", {}), tables.get("grid"), tables.get("run", [])
+    """All combinations of the grid and all listed runs."""
+    grid, listed = tables.get("grid"), tables.get("run", [])
     for name, values in (grid or {}).items():
         if not isinstance(values, list) or not values:
             raise ConfigError(f"{where}: [grid] {name} must be a list of values; got {values!r}.")
     if not isinstance(listed, list):
         raise ConfigError(f"{where}: write [[run]], with two brackets, for a list of runs.")
-    crossed = [] if grid is None and listed else [
-        dict(zip(grid or {}, values, strict=True)) for values in itertools.product(*(grid or {}).values())
-    ]  # fmt: skip
-    return [shared | one for one in (*crossed, *listed)]
+    crossed = [dict(zip(grid or {}, values, strict=True)) for values in itertools.product(*(grid or {}).values())]
+    if grid is None and listed:  # the listed runs are all there is
+        crossed = []
+    return [*crossed, *listed]
 
 
-def _options(given: dict[str, Any], where: str) -> Options:
-    known = model_keys()
-    _known(given, tuple(known), f"{where}: unknown option")
+def _spec(shared: Spec, given: dict[str, Any], where: str) -> Spec:
     try:
-        options = check_options(known | given)
+        spec = shared.change(**given).fixed()
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    if options.joint:
+    if spec.structure.joint:
         raise ConfigError(f"{where}: joint is not for sweeps, which run every output by itself; leave it out.")
-    if options.folds or options.static or options.trees or options.noise != "gaussian" or options.early_stopping:
+    single = (spec.bands.folds, spec.structure.static, spec.structure.trees, spec.training.early_stopping)
+    if any(single) or spec.bands.noise != "gaussian":
         raise ConfigError(
             f"{where}: folds, static, trees, noise and early_stopping are for single fits; a sweep has its own splits."
         )
-    return options
+    return spec
 
 
-def _dataset(given: Any, home: Path, where: str) -> Dataset:
+def _dataset(given: Any, home: Path, where: str) -> SweepDataset:
     table = _table(given, _DATASET, where)
     lists = {key: _strings(table.get(key), f"{where}: {key}") for key in ("inputs", "outputs")}
     splits = table.get("split", [])
     if not splits:
         raise ConfigError(f"{where}: there is no [[dataset.split]] with its train and test files.")
-    return Dataset(
+    return SweepDataset(
         name=table.get("name", "data"),
         **lists,
         time=table.get("time"),
@@ -140,12 +139,12 @@ def _dataset(given: Any, home: Path, where: str) -> Dataset:
     )
 
 
-def _split(given: Any, number: int, home: Path, where: str) -> Split:
+def _split(given: Any, number: int, home: Path, where: str) -> SweepSplit:
     table = _table(given, {"name": str, "train": list, "test": list}, where)
     halves = {
         key: tuple(str(home / f) for f in _strings(table.get(key), f"{where}: {key}")) for key in ("train", "test")
     }
-    return Split(table.get("name", str(number + 1)), **halves)
+    return SweepSplit(table.get("name", str(number + 1)), **halves)
 
 
 def _table(given: Any, kinds: dict[str, type], where: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def run_sweep(config: SweepConfig, workers: Workers, tell: Callable[[str], None]
     made = packs(missing, datasets, config.fleet)
     tell(f"sweep: {len(runs)} runs, {len(runs) - len(missing)} done before, {len(made)} fleets to train")
     began, ended, written, lost = time.monotonic(), 0, 0, []
-    for pack, reason in _ended(made, config, workers):
+    for pack, reason in _run_packs(made, config, workers):
         ended += len(pack.runs)
         written += len(pack.runs) - len(without_record(config.directory, pack.runs))
         if reason is not None:
@@ -54,7 +54,7 @@ def run_sweep(config: SweepConfig, workers: Workers, tell: Callable[[str], None]
     return Done(tuple(runs), len(runs) - len(missing), tuple(still), tuple(lost))
 
 
-def _ended(made: list[Pack], config: SweepConfig, workers: Workers) -> Iterator[tuple[Pack, str | None]]:
+def _run_packs(made: list[Pack], config: SweepConfig, workers: Workers) -> Iterator[tuple[Pack, str | None]]:
     """Packs as they end, each with why it was lost, or None."""
     folder = Path(config.directory).absolute()
     for name in ("runs", "models") if config.keep_models else ("runs",):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, Sequence, check_alike, check_lengths, fill, flatten
+from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill, flatten
 from mrgpssm.errors import FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.file.record import write_record
@@ -43,37 +43,39 @@ def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> li
         elif failure is None:
             result["failure"] = "Training diverged: no restart has a finite bound."
         seconds = {"fleet_fit": round(trained, 2), "fleet_size": len(pack.runs)}
-        write_record(record_path(directory, run), _described(run) | result | {"seconds": seconds})
+        write_record(record_path(directory, run), _describe(run) | result | {"seconds": seconds})
     return [run.id for run in pack.runs]
 
 
 def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     """The fitted model of every run; each gets what it gets alone."""
-    options, names = pack.options, [s.name for s in pack.dataset.splits]
+    spec, names = pack.spec, [s.name for s in pack.dataset.splits]
     halves = [data[name][0] for name in names]
     everything, places = _distinct(halves)
     check_alike(everything)
     for half in halves:
-        check_lengths([fill(s).sequence for s in half], options.resolutions, options.buffer + options.window)
-    measured = [options.drive(s) for s in everything]
-    driven = [options.drive(fill(s).sequence) for s in everything]
+        check_lengths(
+            [fill(s).sequence for s in half], spec.structure.resolutions, spec.training.buffer + spec.training.window
+        )
+    measured = [apply_drive(spec.structure.drive, s) for s in everything]
+    driven = [apply_drive(spec.structure.drive, fill(s).sequence) for s in everything]
     scalings = {name: Scaling.fit([measured[i] for i in at]) for name, at in zip(names, places, strict=True)}
-    with floating_point(options.precision):
-        dtype = jnp.dtype(options.precision)
-        seeds, width = {run.options.seed for run in pack.runs}, len(driven[0].input_names)
-        fresh = {seed: make_members(replace(options, seed=seed), len(driven), width, 1) for seed in seeds}
+    with floating_point(spec.structure.precision):
+        dtype = jnp.dtype(spec.structure.precision)
+        seeds, width = {run.spec.training.seed for run in pack.runs}, len(driven[0].input_names)
+        fresh = {seed: make_members(spec.change(seed=seed), len(driven), width, 1) for seed in seeds}
         trained = dict(zip(names, places, strict=True))
         parts = [
-            _member(run, fresh[run.options.seed], driven, trained[run.split], names.index(run.split))
+            _member(run, fresh[run.spec.training.seed], driven, trained[run.split], names.index(run.split))
             for run in pack.runs
         ]
         tasks, ssm = (jax.tree.map(lambda *x: jnp.concatenate(x), *trees) for trees in zip(*parts, strict=True))
         series = flatten(driven, list(scalings.values()), dtype)
-        if options.drive:
+        if spec.structure.drive:
             ssm = start_on_data(ssm, series, tasks)
-        plan = Plan(training_settings(options), series, tasks, options.resolutions)
+        plan = Plan(training_settings(spec), series, tasks, spec.structure.resolutions)
         fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
-    return [_chosen(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
+    return [_take_run(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
 
 
 def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[int]]]:
@@ -95,7 +97,7 @@ def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int]
     """
     task, ssm = fresh
     column = everything[0].output_names.index(run.output)
-    members = run.options.restarts
+    members = run.spec.training.restarts
     training = np.isin(np.arange(len(everything)), train)
     return Task(
         key=task.key,
@@ -105,15 +107,15 @@ def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int]
     ), ssm
 
 
-def _chosen(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The run's part of the fleet as a model of its own."""
-    members = slice(index * pack.options.restarts, (index + 1) * pack.options.restarts)
+    members = slice(index * pack.spec.training.restarts, (index + 1) * pack.spec.training.restarts)
     own = FleetFit(
         jax.tree.map(lambda x: x[members], fleet.state), fleet.bounds[members], fleet.alive[members], fleet.history
     )
     column = [first.output_names.index(run.output)]
     narrow = Scaling(scaling.input_mean, scaling.input_sd, scaling.output_mean[column], scaling.output_sd[column])
-    return best_restarts(run.options, own, narrow, _only(first, run.output))
+    return best_restarts(run.spec, own, narrow, _only(first, run.output))
 
 
 def _only(s: Sequence, output: str) -> Sequence:
@@ -121,12 +123,12 @@ def _only(s: Sequence, output: str) -> Sequence:
     return replace(s, outputs=s.outputs[:, [column]], output_names=(output,))
 
 
-def _described(run: Run) -> dict[str, Any]:
+def _describe(run: Run) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "id": run.id,
         "dataset": run.dataset,
         "split": run.split,
         "output": run.output,
-        "options": run.options.to_json(),
+        "options": run.spec.to_json(),
     }

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from mrgpssm.data.writers import csv_bytes
+from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
 from mrgpssm.sweep.runs import Run, read_record
@@ -18,8 +19,8 @@ from mrgpssm.sweep.runs import Run, read_record
 def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
     """One row a run: who it is, the options that differ, and its scores; runs without a record are left out."""
     found = [r for r in (read_record(directory, run) for run in runs) if r is not None]
-    varied = [key for key in (found[0]["options"] if found else {}) if len({json.dumps(r["options"][key])
-                                                                             for r in found}) > 1]  # fmt: skip
+    keys = found[0]["options"] if found else {}
+    varied = [key for key in keys if len({json.dumps(r["options"][key]) for r in found}) > 1]
     return pd.DataFrame([_row(r, varied) for r in found])
 
 
@@ -51,11 +52,10 @@ def label(row: pd.Series) -> str:
 
 def comparison(table: pd.DataFrame) -> bytes:
     """One panel per dataset and output: a dot per split and seed, a bar at the median of every setting (PNG)."""
-    from matplotlib.figure import Figure
-
     kept = table.dropna(subset=["nrmse"]).assign(label=lambda t: t.apply(label, axis=1))
     panels, names = list(kept.groupby(["dataset", "output"])), sorted(kept["label"].unique())
-    figure = Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
+    figures = need("matplotlib.figure", "The figure of a sweep needs matplotlib", "plot")
+    figure = figures.Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axis, (key, part) in zip(axes, panels, strict=True):
         for place, name in enumerate(names):

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ModelFileError
 from mrgpssm.file import read_json
-from mrgpssm.spec.options import Options
-from mrgpssm.sweep.config import Dataset, SweepConfig
+from mrgpssm.spec import Spec
+from mrgpssm.sweep.config import SweepConfig, SweepDataset
 
 FORMAT = 1
 SHOWN = ("rmse", "nrmse", "crps", "coverage_90")  # scores that tables show
@@ -28,22 +28,22 @@ class Run:
     dataset: str
     split: str
     output: str
-    options: Options
+    spec: Spec
 
 
 @dataclass(frozen=True)
 class Pack:
     """Runs that train as one program: the same dataset, and options that differ in the seed alone."""
 
-    dataset: Dataset
-    options: Options
+    dataset: SweepDataset
+    spec: Spec
     runs: tuple[Run, ...]
 
 
 Loaded = dict[str, tuple[list[Sequence], list[Sequence]]]
 
 
-def load_splits(dataset: Dataset) -> Loaded:
+def load_splits(dataset: SweepDataset) -> Loaded:
     """Training and test sequences of every split; a file that several splits name is read once."""
     columns = Columns(dataset.inputs, dataset.outputs, dataset.time, dataset.dt)
     cache: dict[str, list[Sequence]] = {}
@@ -68,17 +68,17 @@ def fingerprint(sequences: Iterable[Sequence], output: str) -> str:
     return sha.hexdigest()
 
 
-def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, Dataset]]:
+def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, SweepDataset]]:
     """Every dataset x split x output x options; runs that ask for the same are one."""
     runs: dict[str, Run] = {}
     for dataset in config.datasets:
         for split, (train, test) in load_splits(dataset).items():
             for output in dataset.outputs:
                 data = [fingerprint(half, output) for half in (train, test)]
-                for options in config.options:
-                    identity = [FORMAT, options.to_json(), data, config.samples]
+                for spec in config.specs:
+                    identity = [FORMAT, spec.to_json(), data, config.samples]
                     name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
-                    runs.setdefault(name, Run(name, dataset.name, split, output, options))
+                    runs.setdefault(name, Run(name, dataset.name, split, output, spec))
     return list(runs.values()), {d.name: d for d in config.datasets}
 
 
@@ -103,7 +103,7 @@ def without_record(directory: Path, runs: Iterable[Run]) -> list[Run]:
 
 def _is_complete(record: dict[str, Any], run: Run) -> bool:
     """Whether a record has this run's settings, its names, and either all scores that tables show or a failure."""
-    own = {"format": FORMAT, "id": run.id, "output": run.output, "options": run.options.to_json()}
+    own = {"format": FORMAT, "id": run.id, "output": run.output, "options": run.spec.to_json()}
     if any(record.get(key) != value for key, value in own.items()):
         return False
     if not all(isinstance(record.get(key), str) for key in ("dataset", "split")):
@@ -114,17 +114,17 @@ def _is_complete(record: dict[str, Any], run: Run) -> bool:
     return isinstance(scores, dict) and all(isinstance(scores.get(name), float) for name in SHOWN)
 
 
-def packs(runs: Iterable[Run], datasets: dict[str, Dataset], fleet: int) -> list[Pack]:
+def packs(runs: Iterable[Run], datasets: dict[str, SweepDataset], fleet: int) -> list[Pack]:
     """Fleets of at most `fleet` models, of equal size where possible: every size is a program of its own.
 
     A run with several restarts is as many models.
     """
-    groups: dict[tuple[str, Options], list[Run]] = {}
+    groups: dict[tuple[str, Spec], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.dataset, replace(run.options, seed=0)), []).append(run)
+        groups.setdefault((run.dataset, run.spec.change(seed=0)), []).append(run)
     made = []
-    for (name, options), members in groups.items():
-        most = max(1, fleet // options.restarts)
+    for (name, spec), members in groups.items():
+        most = max(1, fleet // spec.training.restarts)
         each = -(-len(members) // -(-len(members) // most))
-        made += [Pack(datasets[name], options, tuple(members[i : i + each])) for i in range(0, len(members), each)]
+        made += [Pack(datasets[name], spec, tuple(members[i : i + each])) for i in range(0, len(members), each)]
     return made

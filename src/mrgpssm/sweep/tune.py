@@ -24,11 +24,11 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.errors import ConfigError, DataError, FitError
-from mrgpssm.estimator.config import RunConfig, make_config, model_keys
+from mrgpssm.errors import ConfigError, DataError, FitError, need
+from mrgpssm.estimator.config import RunConfig, make_config
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import open_lock
-from mrgpssm.spec.options import check_options, is_count
+from mrgpssm.spec import Number, Structure, Whole, find_option
 
 METRICS = ("nrmse", "rmse", "crps", "nll", "nll_gaussian")
 RESOLUTIONS = ((1,), (5,), (30,), (30, 1), (30, 5, 1))
@@ -52,11 +52,11 @@ class TuneConfig:
 
     def identity(self) -> str:
         """What a journal belongs to: everything but the number of trials."""
-        return repr((self.run.data, sorted(self.run.model.items()), self.metric, self.resolutions, self.ranges))
+        return repr((self.run.data, self.run.spec, self.metric, self.resolutions, self.ranges))
 
 
 @dataclass(frozen=True)
-class Best:
+class BestTrial:
     """The best trial: its value and its options; and how many trials there are."""
 
     value: float
@@ -72,7 +72,7 @@ def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
         raise ConfigError(f"{where}: [tune] knows trials, metric, resolutions and range; got {sorted(tune)}.")
     if not run.data.validation:
         raise ConfigError(f"{where}: data.validation is empty; trials are judged on a free run over it.")
-    if not is_count(tune.get("trials", 30)):
+    if not Whole().accepts(tune.get("trials", 30)):
         raise ConfigError(f"{where}: tune.trials must be a whole number, at least 1; got {tune['trials']!r}.")
     if tune.get("metric", "nrmse") not in METRICS:
         raise ConfigError(f"{where}: tune.metric must be one of {', '.join(METRICS)}; got {tune['metric']!r}.")
@@ -80,36 +80,42 @@ def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
     if not isinstance(candidates, (list, tuple)) or not candidates:
         raise ConfigError(f"{where}: tune.resolutions must be a list of lists, such as [[1], [30, 1]].")
     for candidate in candidates:
-        check_options(model_keys() | {"resolutions": candidate})
+        Structure(resolutions=candidate)
     ranges = {name: _range(name, value, where) for name, value in tune.get("range", {}).items()}
     return TuneConfig(run, tune.get("trials", 30), tune.get("metric", "nrmse"), tuple(map(tuple, candidates)), ranges)
 
 
 def _range(name: str, value: Any, where: str) -> tuple[float, float]:
-    default = model_keys().get(name)
-    if isinstance(default, bool) or not isinstance(default, (int, float)):
-        raise ConfigError(f"{where}: tune.range.{name} is no numeric option of the model.")
-    numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
-    if not numbers or not 0 <= value[0] < value[1] or (isinstance(default, int) and not all(map(is_count, value))):
+    kind = _numeric(name)
+    if kind is None:
+        raise ConfigError(f"{where}: tune.range.{name} is no numeric option.")
+    pair = isinstance(value, list) and len(value) == 2 and all(map(kind.accepts, value))
+    if not pair or not value[0] < value[1]:
         raise ConfigError(f"{where}: tune.range.{name} must be [lowest, highest], of the option's kind; got {value!r}.")
     return value[0], value[1]
 
 
-def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
+def _numeric(name: str) -> Whole | Number | None:
+    """The kind of an option that is a number."""
+    option = find_option(name)
+    return option.kind if option is not None and isinstance(option.kind, (Whole, Number)) else None
+
+
+def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> BestTrial:
     """Run what is missing of the trials, in this process or in several, and return the best."""
     _optuna()
     study = _study(config, 0)
     if study.user_attrs.get("identity", config.identity()) != config.identity():
         raise ConfigError(f"{config.journal} belongs to another search; choose another run.directory, or delete it.")
     study.set_user_attr("identity", config.identity())
-    before = _finished(study)
+    before = _count_finished(study)
     tell(f"tune: {before} of {config.trials} trials done before")
     if workers == 1:
         _work(config, before, tell)
     else:
         _share(config, before, workers)
     done = _study(config, 0)
-    missing = config.trials - _finished(done)
+    missing = config.trials - _count_finished(done)
     if missing > 0:
         raise FitError(
             f"{missing} of {config.trials} trials are not in {config.journal}, because workers ended early; "
@@ -119,7 +125,7 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     if not complete:
         raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
     best = min(complete, key=lambda t: t.value)
-    return Best(best.value, best.user_attrs["options"], _finished(done))
+    return BestTrial(best.value, best.user_attrs["options"], _count_finished(done))
 
 
 def _share(config: TuneConfig, before: int, workers: int) -> None:
@@ -144,10 +150,7 @@ def _work_aside(config: TuneConfig, seed: int) -> None:
 
 
 def _optuna() -> Any:
-    try:
-        return import_module("optuna")
-    except ImportError:
-        raise ConfigError("mrgpssm tune needs Optuna; install mrgpssm[tune].") from None
+    return need("optuna", "mrgpssm tune needs Optuna", "tune")
 
 
 def _study(config: TuneConfig, seed: int) -> Any:
@@ -161,7 +164,7 @@ def _study(config: TuneConfig, seed: int) -> Any:
     return optuna.create_study(study_name=_STUDY, storage=storage, sampler=sampler, load_if_exists=True)
 
 
-def _finished(study: Any) -> int:
+def _count_finished(study: Any) -> int:
     return sum(trial.state.is_finished() for trial in study.trials)
 
 
@@ -171,11 +174,11 @@ def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> 
 
     def stop(study: Any, trial: Any) -> None:
         if tell is not None:
-            tell(f"tune: {_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
-        if _finished(study) >= config.trials:
+            tell(f"tune: {_count_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
+        if _count_finished(study) >= config.trials:
             study.stop()
 
-    if _finished(study) < config.trials:
+    if _count_finished(study) < config.trials:
         study.optimize(lambda trial: _objective(config, data, trial), callbacks=[stop], catch=(FitError,))
 
 
@@ -193,13 +196,13 @@ def _objective(config: TuneConfig, data: tuple[list[Sequence], list[Sequence]], 
     """The mean over outputs of the metric on the validation free run; what the data cannot carry is worst."""
     names = [", ".join(map(str, candidate)) for candidate in config.resolutions]
     chosen = config.resolutions[names.index(trial.suggest_categorical("resolutions", names))]
-    options: dict[str, Any] = config.run.model | {"resolutions": list(chosen)}
+    options: dict[str, Any] = {"resolutions": list(chosen)}
     for name, (low, high) in config.ranges.items():
-        whole = isinstance(model_keys()[name], int)
+        whole = isinstance(_numeric(name), Whole)
         options[name] = trial.suggest_int(name, low, high) if whole else trial.suggest_float(name, low, high, log=True)
     trial.set_user_attr("options", options)
     try:
-        model = MRGPSSM(**options).fit(data[0], progress=False)
+        model = MRGPSSM.from_spec(config.run.spec.change(**options)).fit(data[0], progress=False)
     except DataError:
         return float("inf")
     return float(np.mean(model.score(data[1])[config.metric].to_numpy()))

@@ -2,8 +2,6 @@
 
 import functools
 import math
-from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,91 +12,85 @@ from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.arrays.types import Array, Float, Key
 from mrgpssm.data import Series, masks
 from mrgpssm.model import PRESETS, SSM, Component, init_ssm
-from mrgpssm.spec.options import Options
+from mrgpssm.spec import Spec, Structure
 from mrgpssm.training import Task, TrainingSettings
 from mrgpssm.training.step import member_inputs
 
 _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for
 _PLACES = 2000
-# Options that no shape depends on, at values of no meaning: files that differ in them alone share one shape.
-_SHAPELESS: dict[str, Any] = dict.fromkeys(("samples", "windows", "window", "cycles", "steps", "restarts"), 1)
-_SHAPELESS |= {"learning_rate": 1.0, "anneal": 1.0, "seed": 0, "order": "given", "calibrate": True, "folds": 0}
-_SHAPELESS |= {"ensemble": 1, "buffer": 0, "window_start": "initial"}
-_SHAPELESS |= {"filters": (), "delays": (), "static": 0, "noise": "gaussian"}
-_SHAPELESS |= {"finetune": 0, "optimiser": "adam", "early_stopping": False, "trees": 0}
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 
 Groups = tuple[tuple[int, ...], ...]
 
 
-def training_settings(options: Options) -> TrainingSettings:
+def training_settings(spec: Spec) -> TrainingSettings:
     """The numbers a training run is told; steps go to the device in equal chunks."""
     return TrainingSettings(
-        samples=options.samples,
-        windows=options.windows,
-        window=options.window,
-        buffer=options.buffer,
-        cycles=options.cycles,
-        steps=options.steps,
-        learning_rate=options.learning_rate,
-        anneal=options.anneal,
-        window_start=options.window_start,
-        order=options.order,
-        optimiser=options.optimiser,
-        finetune=options.finetune,
-        chunk=next(c for c in _CHUNKS if options.steps % c == 0),
+        samples=spec.training.samples,
+        windows=spec.training.windows,
+        window=spec.training.window,
+        buffer=spec.training.buffer,
+        cycles=spec.training.cycles,
+        steps=spec.training.steps,
+        learning_rate=spec.training.learning_rate,
+        anneal=spec.training.anneal,
+        window_start=spec.training.window_start,
+        order=spec.training.order,
+        optimiser=spec.training.optimiser,
+        finetune=spec.training.finetune,
+        chunk=next(c for c in _CHUNKS if spec.training.steps % c == 0),
     )
 
 
-def output_groups(options: Options, outputs: int) -> Groups:
+def output_groups(structure: Structure, outputs: int) -> Groups:
     """The output columns of every model: all together where `joint`, else one each."""
-    return (tuple(range(outputs)),) if options.joint else tuple((column,) for column in range(outputs))
+    return (tuple(range(outputs)),) if structure.joint else tuple((column,) for column in range(outputs))
 
 
 def make_members(
-    options: Options, sequences: int, inputs: int, outputs: int, held_out: int = 0
+    spec: Spec, sequences: int, inputs: int, outputs: int, held_out: int = 0
 ) -> tuple[Task, SSM[Component]]:
     """Tasks and starting values of all restarts and folds of all outputs, with a leading fleet axis.
 
     Where there are fewer sequences than folds, the tasks are for `with_copies` of them. Nobody trains on the `held_out`
     ones that come after all of these. Restarts have the first scaling of the series, folds one each after it.
     """
-    groups, root = output_groups(options, outputs), jax.random.key(options.seed)
-    each = options.restarts + options.folds
+    groups, root = output_groups(spec.structure, outputs), jax.random.key(spec.training.seed)
+    each = spec.training.restarts + spec.bands.folds
     pairs = [(g, r) for g in range(len(groups)) for r in range(each)]
     keys = jnp.stack([jax.random.fold_in(jax.random.fold_in(root, g), r) for g, r in pairs])
     width = len(groups[0])
     tasks = Task(
         key=keys,
         columns=jnp.repeat(jnp.asarray(groups, jnp.int32), each, axis=0),
-        training=jnp.asarray(np.tile(_training(options, sequences, held_out), (len(groups), 1))),
+        training=jnp.asarray(np.tile(_training(spec, sequences, held_out), (len(groups), 1))),
         scaling=jnp.tile(
-            jnp.asarray([0] * options.restarts + list(range(1, 1 + options.folds)), jnp.int32), len(groups)
+            jnp.asarray([0] * spec.training.restarts + list(range(1, 1 + spec.bands.folds)), jnp.int32), len(groups)
         ),
     )
-    return tasks, eqx.filter_vmap(lambda key: init_model(options, inputs, width, key))(keys)
+    return tasks, eqx.filter_vmap(lambda key: init_model(spec.structure, inputs, width, key))(keys)
 
 
-def _training(options: Options, sequences: int, held_out: int) -> np.ndarray:
+def _training(spec: Spec, sequences: int, held_out: int) -> np.ndarray:
     """Who trains on what: restarts on every given sequence, folds on all but their part."""
-    folds = masks(options.folds, sequences)
+    folds = masks(spec.bands.folds, sequences)
     everything = np.arange(folds.shape[1]) < sequences
-    return np.pad(np.concatenate([np.tile(everything, (options.restarts, 1)), folds]), ((0, 0), (0, held_out)))
+    return np.pad(np.concatenate([np.tile(everything, (spec.training.restarts, 1)), folds]), ((0, 0), (0, held_out)))
 
 
-def init_model(options: Options, inputs: int, outputs: int, key: Key) -> SSM[Component]:
+def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM[Component]:
     """One model at its starting values."""
-    preset, dtype = PRESETS[options.preset], jnp.dtype(options.precision)
+    preset, dtype = PRESETS[structure.preset], jnp.dtype(structure.precision)
     return init_ssm(
         preset,
-        options.resolutions,
-        latent_dim=options.latent_dim,
+        structure.resolutions,
+        latent_dim=structure.latent_dim,
         input_dim=inputs,
         output_dim=outputs,
-        inducing=options.inducing,
+        inducing=structure.inducing,
         key=key,
         dtype=dtype,
-        cascading=options.cascade,
+        cascading=structure.cascade,
     )
 
 
@@ -136,11 +128,7 @@ def start_on_data(ssm: SSM[Component], series: Series, tasks: Task) -> SSM[Compo
     return eqx.filter_vmap(one)(ssm, tasks)
 
 
-def model_shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:
-    """The same tree with shapes in place of arrays: what a model file must hold."""
-    return _shape(replace(options, **_SHAPELESS), inputs, outputs)
-
-
 @functools.lru_cache(maxsize=32)
-def _shape(options: Options, inputs: int, outputs: int) -> SSM[Component]:
-    return eqx.filter_eval_shape(lambda: init_model(options, inputs, outputs, jax.random.key(0)))
+def model_shape(structure: Structure, inputs: int, outputs: int) -> SSM[Component]:
+    """The same tree with shapes in place of arrays: what a model file must hold."""
+    return eqx.filter_eval_shape(lambda: init_model(structure, inputs, outputs, jax.random.key(0)))

@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
 from mrgpssm.report.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import PARTS, part_role
 
 _UNEVEN = "The recordings are sampled unevenly, so lags have no common length and correlations are not drawn."
@@ -29,13 +29,13 @@ class Follows:
         return float(self.values[at]), float(self.lags[at])
 
 
-def lag_rows(evidence: Evidence) -> int:
+def lag_rows(evidence: RunEvidence) -> int:
     """How far to look: ten steps of the slowest component, at least 40 rows, at most a quarter of the longest run."""
     longest = max(len(r.elapsed) for r in evidence.recordings)
     return int(max(min(max(10 * max(evidence.resolutions), 40), longest // 4, 1000), 1))
 
 
-def follows(evidence: Evidence, output: int) -> list[Follows]:
+def follows(evidence: RunEvidence, output: int) -> list[Follows]:
     """The error of one output against every input."""
     lags, errors = lag_rows(evidence), evidence.errors(output)
     count = sum(int((~np.isnan(e)).sum()) for e in errors)
@@ -49,10 +49,10 @@ def follows(evidence: Evidence, output: int) -> list[Follows]:
     return found
 
 
-def autocorrelations(evidence: Evidence) -> Section:
+def autocorrelations(evidence: RunEvidence) -> Section:
     """Autocorrelation of every output's error, with 99 % limits."""
     key, title = "autocorrelation", "Does the error remember itself?"
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing=_UNEVEN)
     lags = lag_rows(evidence)
     time = evidence.dt * np.arange(lags + 1)
@@ -68,9 +68,16 @@ def autocorrelations(evidence: Evidence) -> Section:
         )
         marks = (Line("autocorrelation", time, r, "residual"), Rule("99 % limit", limit), Rule("99 % limit", -limit))
         panels.append(
-            Panel(name, "lag / s", "autocorrelation of the error", marks, note=note, y_range=_symmetric(r, -0.25),
-                  alt=f"Autocorrelation of the error of {name}: {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="lag / s",
+                y_label="autocorrelation of the error",
+                marks=marks,
+                note=note,
+                y_range=_symmetric(r, -0.25),
+                alt=f"Autocorrelation of the error of {name}: {note}.",
+            )
+        )
     lead = (
         "Errors of a free run last as long as the dynamics they come from. Dashed: limits that white noise keeps in "
         "99 % of cases. A slow decay points to a slow part that is missing or wrong."
@@ -78,10 +85,10 @@ def autocorrelations(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels))
 
 
-def cross_correlations(evidence: Evidence) -> Section:
+def cross_correlations(evidence: RunEvidence) -> Section:
     """Cross-correlation of every output's error with each input, with 99 % limits."""
     key, title = "cross-correlation", "Does the error follow an input?"
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing=_UNEVEN)
     panels = []
     for k, name in enumerate(evidence.output_names):
@@ -96,10 +103,16 @@ def cross_correlations(evidence: Evidence) -> Section:
         note = f"strongest: {strongest.input}, {value:.2f} after {lag * evidence.dt:.3g} s"
         widest = max(float(np.max(np.abs([f.values for f in found]))), limit)
         panels.append(
-            Panel(name, "lag behind the input / s", "correlation with the input", tuple(marks), note=note,
-                  y_range=(-1.15 * widest, 1.15 * widest),
-                  alt=f"Cross-correlation of the error of {name} with each input; {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="lag behind the input / s",
+                y_label="correlation with the input",
+                marks=tuple(marks),
+                note=note,
+                y_range=(-1.15 * widest, 1.15 * widest),
+                alt=f"Cross-correlation of the error of {name} with each input; {note}.",
+            )
+        )
     many = len(evidence.input_names)
     some = f" Of {many} inputs the {len(PARTS)} strongest of each output are drawn." if many > len(PARTS) else ""
     lead = (

@@ -1,0 +1,46 @@
+"""Command-line flags of all declared options: a command takes them as one dictionary."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from mrgpssm.spec import SECTIONS, Choice, Kind, Number, Option, Several, Switch, Whole, options_of
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose last parameter, `options`, is a dictionary of the options that were given as flags."""
+    signature = inspect.signature(command)
+    own = [p for p in signature.parameters.values() if p.name != "options"]
+    flags = [_parameter(n, o) for section in SECTIONS.values() for n, o in options_of(section).items()]
+
+    def run(**arguments: Any) -> None:
+        given = {p.name: _read(p.name, arguments.pop(p.name)) for p in flags}
+        command(**arguments, options={name: value for name, value in given.items() if value is not None})
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature([*own, *flags])  # pyright: ignore[reportFunctionMemberAccess]
+    run.__annotations__ = {p.name: p.annotation for p in (*own, *flags)}
+    return run
+
+
+def _parameter(name: str, option: Option) -> inspect.Parameter:
+    kind, dashed = option.kind, name.replace("_", "-")
+    names = [f"--{dashed}/--{kind.off or f'no-{dashed}'}"] if isinstance(kind, Switch) else [f"--{dashed}"]
+    annotation = Annotated[_type(kind) | None, typer.Option(*names, help=_help(option))]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _type(kind: Kind) -> Any:
+    return {Whole: int, Number: float, Switch: bool, Choice: str, Several: str}[type(kind)]
+
+
+def _help(option: Option) -> str:
+    return f"Such as {option.kind.example}. {option.help}" if isinstance(option.kind, Several) else option.help
+
+
+def _read(name: str, value: Any) -> Any:
+    """The value of a flag; a list comes as text."""
+    kind = next(options_of(s)[name].kind for s in SECTIONS.values() if name in options_of(s))
+    return kind.read(f"--{name.replace('_', '-')}", value) if value is not None and isinstance(kind, Several) else value

@@ -1,0 +1,48 @@
+"""Arguments by name, as scikit-learn's tools ask for them: `get_params`, `set_params`, and options inside sections."""
+
+import inspect
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from mrgpssm.errors import ConfigError
+from mrgpssm.spec import Section, describe_unknown
+
+S = TypeVar("S", bound=Section)
+
+
+def get_params(estimator: Any, deep: bool) -> dict[str, Any]:
+    """The constructor's arguments by name; where `deep`, also `section__option` for those that are sections."""
+    own = {name: getattr(estimator, name) for name in inspect.signature(type(estimator)).parameters}
+    inner = {
+        f"{name}__{f.name}": getattr(value, f.name)
+        for name, value in own.items()
+        if deep and is_dataclass(value)
+        for f in fields(value)
+    }
+    return own | inner
+
+
+def set_params(estimator: Any, params: Mapping[str, Any]) -> None:
+    """Set arguments by name; those of one section are changed together."""
+    known = get_params(estimator, deep=True)
+    changed: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name in params:
+        if name not in known:
+            raise ConfigError(describe_unknown("argument", name, known))
+    for name, value in params.items():
+        section, _, option = name.partition("__")
+        if option:
+            changed[section][option] = value
+        else:
+            setattr(estimator, name, value)
+    for section, values in changed.items():
+        setattr(estimator, section, replace(getattr(estimator, section), **values))
+
+
+def check_section(kind: type[S], value: Any) -> S:
+    """A section as given; one sentence where it is none."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{kind.__name__.lower()} must be {kind.__name__}(...); got {value!r:.80}.")
+    return value

@@ -1,0 +1,242 @@
+"""The options of a model, each declared once: its type, its default, its bounds, and one sentence of help.
+
+`Structure` is what a model file must hold to simulate, `Training` how the model is learned, `Bands` how its uncertainty
+is calibrated. Constructor checks, command-line flags, TOML keys, the API page and the report's table of settings are
+made from these declarations. An option that is None is chosen by `fit`: from the data where no resolutions are given,
+else it has its `fixed` value, the paper's (supplement E.1).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mrgpssm.arrays.drive import Drive
+from mrgpssm.errors import ConfigError
+from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, option, options_of, read_section
+from mrgpssm.spec.kinds import Choice, Number, Several, Switch, Whole
+
+MOST_SEED = 2**32 - 1  # seeds have 32 bits where JAX has no 64-bit integers
+
+
+@dataclass(frozen=True)
+class Structure(Section):
+    """What a model is made of; a model file holds it."""
+
+    resolutions: tuple[int, ...] = option(
+        None,
+        Several(Whole(), example="30,5,1"),
+        "Samples that one training step covers, one number per component; left out, they are chosen from the data.",
+        fixed=(30, 5, 1),
+    )
+    latent_dim: int = option(None, Whole(), "Latent dimensions of each component.", fixed=2)
+    inducing: int = option(None, Whole(), "Inducing points of each Gaussian process.", fixed=50)
+    preset: Literal["stable", "paper"] = option(
+        "stable",
+        Choice("stable", "paper"),
+        "stable keeps free runs bounded; paper is the transition and the initial values of the paper.",
+    )
+    precision: Literal["float32", "float64"] = option(
+        "float32", Choice("float32", "float64"), "Floating-point type of all that is computed."
+    )
+    joint: bool = option(
+        False, Switch("separate"), "One model with a common state for all outputs, instead of one model per output."
+    )
+    cascade: bool = option(
+        None, Switch(), "The states of slower components are inputs of the faster ones.", fixed=False
+    )
+    filters: tuple[float, ...] = option(
+        None,
+        Several(Number(), example="10,60,300", most=16, distinct=True, empty=True),
+        "Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them.",
+        fixed=(),
+    )
+    delays: tuple[int, ...] = option(
+        None,
+        Several(Whole(most=100_000), example="5,20", most=16, distinct=True, empty=True),
+        "Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times.",
+        fixed=(),
+    )
+    static: int = option(
+        None,
+        Whole(0, 20_000),
+        "Inducing rows of an instantaneous Gaussian process of the inputs, weighed on unseen data; 0 is none.",
+        fixed=0,
+    )
+    trees: int = option(
+        None, Whole(0, 2_000), "Boosted trees of the inputs, weighed on unseen data; 0 is none.", fixed=0
+    )
+
+    @property
+    def drive(self) -> Drive:
+        """What the model sees of the inputs."""
+        return Drive(self.filters or (), self.delays or ())
+
+
+@dataclass(frozen=True)
+class Training(Section):
+    """How a model is learned: Algorithms 1 to 3 of the paper."""
+
+    samples: int = option(None, Whole(), "Trajectories drawn for each window.", fixed=20)
+    windows: int = option(None, Whole(), "Windows in a mini-batch.", fixed=20)
+    window: int = option(None, Whole(), "Scored points of a window.", fixed=50)
+    buffer: int = option(None, Whole(0), "Points before them that are burn-in and do not enter the loss.", fixed=10)
+    cycles: int = option(None, Whole(), "Rounds of backfitting over all components.", fixed=10)
+    steps: int = option(None, Whole(), "Gradient steps per component and cycle.", fixed=300)
+    learning_rate: float = option(0.05, Number(), "Step size of Adam at the start of a cycle.")
+    anneal: float = option(0.1, Number(most=1.0), "Factor that the learning rate has fallen to in the last cycle.")
+    restarts: int = option(None, Whole(), "Random starts of every output, trained side by side.", fixed=1)
+    ensemble: int = option(
+        None, Whole(), "How many of the restarts, the best, are kept and simulated as a mixture.", fixed=1
+    )
+    window_start: Literal["cache", "initial"] = option(
+        "cache",
+        Choice("cache", "initial"),
+        "Where windows start: cache is the component's own last simulation, initial is q(x_0).",
+    )
+    order: Literal["fast-first", "given"] = option(
+        "fast-first",
+        Choice("fast-first", "given"),
+        "fast-first trains components by increasing resolution, given in the order of the resolutions.",
+    )
+    optimiser: Literal["adam", "natural"] = option(
+        None,
+        Choice("adam", "natural"),
+        "adam, or natural: natural gradients for q(v) and Adam for everything else.",
+        fixed="adam",
+    )
+    finetune: int = option(
+        None, Whole(0), "Further cycles after backfitting in which components train together.", fixed=0
+    )
+    early_stopping: bool = option(
+        None,
+        Switch("to-the-end"),
+        "Keep the cycle that is best in free runs over unseen data; needs validation data or folds.",
+        fixed=False,
+    )
+    seed: int = option(0, Whole(0, MOST_SEED), "Seed of everything random in training.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.ensemble is not None and self.restarts is not None and self.ensemble > self.restarts:
+            raise ConfigError(
+                f"ensemble is how many of the restarts are kept, at most restarts = {self.restarts}; "
+                f"got {self.ensemble}."
+            )
+
+
+@dataclass(frozen=True)
+class Bands(Section):
+    """How wide the bands are: learned on data that training has not seen."""
+
+    folds: int = option(
+        None,
+        Whole(0),
+        "Further models, each trained without a part of the data; the bands are calibrated on what they left out.",
+        fixed=0,
+    )
+    noise: Literal["gaussian", "student", "boosted"] = option(
+        None,
+        Choice("gaussian", "student", "boosted"),
+        "Law of measurements: gaussian; student has heavy tails and a varying width; boosted adds trees to find it.",
+        fixed="gaussian",
+    )
+    calibrate: bool = option(True, Switch(), "Adjust the width of the bands on validation data or on folds.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.folds == 1:
+            raise ConfigError("folds must be 0 or at least 2; a single one would leave out everything.")
+        if self.noise not in (None, "gaussian") and not self.calibrate:
+            raise ConfigError(f'noise="{self.noise}" is learned in calibration; use calibrate=True with it.')
+
+
+SECTIONS: dict[str, type[Section]] = {"model": Structure, "training": Training, "bands": Bands}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All options of a fit, section by section."""
+
+    structure: Structure = Structure()
+    training: Training = Training()
+    bands: Bands = Bands()
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """All options as JSON values, by the names of the sections in a file."""
+        return {title: section.to_json() for title, section in zip(SECTIONS, self.sections, strict=True)}
+
+    def to_json(self) -> dict[str, Any]:
+        """All options as JSON values, in one table: no name is in two sections."""
+        return {name: value for table in self.tables().values() for name, value in table.items()}
+
+    def flat(self) -> dict[str, Any]:
+        """All options by name."""
+        return {name: getattr(s, name) for s in self.sections for name in options_of(type(s))}
+
+    def change(self, **options: Any) -> "Spec":
+        """The same with other values of some options."""
+        return make_spec(self.flat() | options)
+
+    @property
+    def sections(self) -> tuple[Section, Section, Section]:
+        """In the order of `SECTIONS`."""
+        return self.structure, self.training, self.bands
+
+    def fixed(self) -> "Spec":
+        """With the fixed value of every option that is None."""
+        return Spec(fix(self.structure), fix(self.training), fix(self.bands))
+
+    def check_evidence(self, validated: bool) -> None:
+        """Refuse what there will be no unseen data to learn from."""
+        if validated or self.bands.folds:
+            return
+        remedy = "on unseen data; give validation sequences, or folds=4."
+        for name, needs, asked in (
+            ("static", "is weighed", self.structure.static),
+            ("trees", "are weighed", self.structure.trees),
+            ("early_stopping", "is judged", self.training.early_stopping),
+        ):
+            if asked:
+                raise ConfigError(f"{name} {needs} {remedy}")
+        if self.bands.noise not in (None, "gaussian"):
+            raise ConfigError(f'noise="{self.bands.noise}" is learned {remedy}')
+
+
+def find_option(name: str) -> Option | None:
+    """The declaration of an option of any section."""
+    return next((options_of(section)[name] for section in SECTIONS.values() if name in options_of(section)), None)
+
+
+def sort_options(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Options of any section as one table per section."""
+    tables: dict[str, dict[str, Any]] = {title: {} for title in SECTIONS}
+    for name, value in given.items():
+        title = next((t for t, section in SECTIONS.items() if name in options_of(section)), None)
+        if title is None:
+            known = [known for section in SECTIONS.values() for known in options_of(section)]
+            raise ConfigError(describe_unknown("option", name, known))
+        tables[title][name] = value
+    return tables
+
+
+def make_spec(given: Mapping[str, Any]) -> Spec:
+    """A checked specification from options of any section."""
+    tables = sort_options(given)
+    return Spec(Structure(**tables["model"]), Training(**tables["training"]), Bands(**tables["bands"]))
+
+
+def read_spec(tables: Mapping[str, Mapping[str, Any]], where: str) -> Spec:
+    """The specification in the tables of a file; `where` is what messages call it."""
+    return Spec(
+        read_section(Structure, tables.get("model", {}), where, "model"),
+        read_section(Training, tables.get("training", {}), where, "training"),
+        read_section(Bands, tables.get("bands", {}), where, "bands"),
+    )
+
+
+def arrange(**given: Any) -> dict[str, Any]:
+    """Arguments of `MRGPSSM` from options of any section: arrange(latent_dim=4, steps=50) is
+    {"latent_dim": 4, "training": Training(steps=50), "bands": Bands()}.
+    """
+    tables = sort_options(given)
+    return tables["model"] | {"training": Training(**tables["training"]), "bands": Bands(**tables["bands"])}
