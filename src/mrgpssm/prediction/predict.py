@@ -19,7 +19,8 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import Forecast
-from mrgpssm.prediction.run import Particles, assimilate, free_run, start_particles
+from mrgpssm.prediction.run import assimilate, free_run, start_particles
+from mrgpssm.rollout import Particles
 from mrgpssm.runtime.output import Measurements, OutputLaw, Simulation, add_up, blend_parts, join_samples
 from mrgpssm.runtime.part import Blend, row_before
 
@@ -239,12 +240,7 @@ def _stack(trees: SequenceOf):
 
 
 def _start(
-    model: FittedModel,
-    ssm: SSM[Component],
-    group: int,
-    past: Past | None,
-    samples: int,
-    key: Key,
+    model: FittedModel, ssm: SSM[Component], group: int, past: Past | None, samples: int, key: Key
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
     columns = np.array(model.groups[group])

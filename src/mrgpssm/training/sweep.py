@@ -51,18 +51,7 @@ def walk(
     return advance(component, here, inputs, steps, first, key, drawn)
 
 
-def _write(
-    component: Component,
-    unit,
-    series: Series,
-    task: Task,
-    here: Particles,
-    cache: Cache,
-    slower,
-    first,
-    count: int,
-    key,
-):
+def _write(component: Component, unit, series: Series, task: Task, here, cache: Cache, slower, first, count: int, key):
     """One chunk of a cache: means over samples of outputs and states, and the states' deviations."""
     here, states = walk(component, unit, series, task, here, first, count, key, cached=slower)
     outputs, rows = emit(component, states), rows_of(series, first, count)
