@@ -13,7 +13,7 @@ from mrgpssm.runtime import RuntimeModel
 from mrgpssm.runtime.part import Part
 from mrgpssm.runtime.static import StaticPart
 from mrgpssm.runtime.trees import TreesPart
-from mrgpssm.runtime.walk import Particles
+from mrgpssm.runtime.walk import RunState
 
 _LINE = 6  # numbers
 _RING = 4  # inputs a sample that a delay can remember
@@ -180,7 +180,7 @@ def _mean_tables(model: RuntimeModel) -> dict[str, np.ndarray]:
 
     In a cascade, `driver` names the rows whose states follow the inputs in B, relevance and Z.
     """
-    arrays, particles, (n, parts) = model.arrays, Particles.at_mean(model), model.arrays.mean.shape[:2]
+    arrays, particles, (n, parts) = model.arrays, RunState.at_mean(model), model.arrays.mean.shape[:2]
     stacked = {"A": arrays.A, "B": arrays.B, "b": arrays.b, "relevance": arrays.relevance, "Z": arrays.inducing}
     stacked |= {"start": particles.states[..., 0], "alpha": particles.walker.alpha[..., 0, :]}
     return {name: values.reshape(n * parts, *values.shape[2:]) for name, values in stacked.items()} | {

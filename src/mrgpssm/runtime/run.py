@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.runtime.output import Simulation, add_up, blend_parts
 from mrgpssm.runtime.part import row_before
-from mrgpssm.runtime.walk import Course, Particles
+from mrgpssm.runtime.walk import Course, RunState
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
@@ -16,7 +16,7 @@ _CHUNK = 200_000
 
 def mean_run(model: "RuntimeModel", course: Course) -> np.ndarray:
     """The noiseless run, averaged over the ensemble, in the data's units."""
-    mean = Particles.at_mean(model).walk(course).mean(axis=0, keepdims=True)
+    mean = RunState.at_mean(model).walk(course).mean(axis=0, keepdims=True)
     parts = blend_parts(model.blend, [mean], row_before(course.drives)[course.rows])
     return model.output_mean + model.output_sd * add_up(parts)[0]
 
@@ -27,7 +27,7 @@ def sample_run(
     """Mean, deviation, quantiles and, where kept, samples of a free run, chunk by chunk."""
     scaled, before = course.drives[course.rows], row_before(course.drives)[course.rows]
     run = Simulation.blank((len(scaled), len(model.output_names)), levels, samples if keep else 0)
-    particles, done = Particles.draw(model, samples, seed), 0
+    particles, done = RunState.draw(model, samples, seed), 0
     count = max(100, _CHUNK // (len(model.groups) * samples))
     for first in range(0, len(course.drives), count):
         outputs = particles.walk(course.part(first, first + count))[:samples]

@@ -22,7 +22,7 @@ from mrgpssm.arrays.drive import Memory
 from mrgpssm.errors import DataError
 from mrgpssm.runtime.output import Measurements, add_up, blend_parts
 from mrgpssm.runtime.part import row_before
-from mrgpssm.runtime.walk import Particles
+from mrgpssm.runtime.walk import RunState
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
@@ -58,7 +58,7 @@ class Stepper:
 
     def __init__(self, model: "RuntimeModel", samples: int, seed: int):
         self.model, self.samples = model, samples
-        self._particles = Particles.draw(model, samples, seed)
+        self._particles = RunState.draw(model, samples, seed)
         self._memory: Memory | None = None
         self._drive: np.ndarray | None = None
 

@@ -132,7 +132,7 @@ def initial_moments(model: "RuntimeModel") -> tuple[np.ndarray, np.ndarray]:
     return np.array([[q.mean for q in row] for row in rows]), np.array([[q.factor for q in row] for row in rows])
 
 
-class Particles:
+class RunState:
     """All samples of all models of a run: their `states` (N, L, d, S), and the number `row` of the next step."""
 
     def __init__(self, model: "RuntimeModel", states: np.ndarray, v: np.ndarray, randomness: Randomness | None = None):
@@ -141,7 +141,7 @@ class Particles:
         self._drawn, self._noise = 0, np.empty((0,))
 
     @classmethod
-    def draw(cls, model: "RuntimeModel", samples: int, seed: int) -> "Particles":
+    def draw(cls, model: "RuntimeModel", samples: int, seed: int) -> "RunState":
         """x_0 ~ q(x_0) and v ~ q(v) of every sample; every model of the ensemble has its share of the samples."""
         arrays, randomness = model.arrays, Randomness(model, -(-samples // model.rounds), seed)
         epsilon, inducing = randomness.first(arrays.mean.shape[-1])
@@ -151,7 +151,7 @@ class Particles:
         return cls(model, states, v, randomness)
 
     @classmethod
-    def at_mean(cls, model: "RuntimeModel") -> "Particles":
+    def at_mean(cls, model: "RuntimeModel") -> "RunState":
         """One sample of every model, at the means of x_0 and v, that walks without noise."""
         return cls(model, initial_moments(model)[0][..., None], model.arrays.mean[:, :, :, None])
 
