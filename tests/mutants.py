@@ -59,6 +59,7 @@ LENGTHS = ("test_gaps.py::test_steps_of_any_length_are_the_same_everywhere",)
 TIMED = ("test_gaps.py::test_a_component_takes_the_steps_that_time_asks_for",)
 IN_C = ("test_gaps.py::test_the_c_file_advances_over_any_time",)
 WARM_CLOCK = ("test_gaps.py::test_a_warm_up_takes_steps_of_their_true_length",)
+MEAN = ("test_report.py::test_drift_and_mean_path_are_those_of_numpy_loops",)
 NAMES = ("test_names.py::test_simulate_finds_columns_by_name_and_array_columns_by_position",)
 BANDS = ("test_bands.py::test_bands_hold_what_they_say_where_the_model_is_right",)
 PLACE = ("test_bands.py::test_nothing_depends_on_later_rows_on_chunks_or_on_other_sequences",)
@@ -78,6 +79,10 @@ MUTANTS = (
     Mutant(0, "native/rollout.cc", "+ h * drift + root * noise[q];", "+ h * drift + spread * noise[q];", KERNEL),
     Mutant(0, "model/transition.py", "positive(self.raw_process_noise) ** 2", "positive(self.raw_process_noise)", STEP),
     Mutant(0, "prediction/run.py", "mean + jnp.sqrt(spread) * noise", "mean + spread * noise", WARM, False),
+    Mutant(0, "arrays/ensemble.py", "xp.sqrt(variance)[..., None, :] * noise", "variance[..., None, :] * noise",
+           ("test_estimator.py::test_warm_up_is_a_kalman_filter_where_the_model_is_linear",), False),
+    Mutant(0, "arrays/ensemble.py", "xp.sqrt(variance[..., None] / total)", "(variance[..., None] / total)",
+           ("test_stepper.py::test_the_correction_is_the_kalman_update_with_the_samples_own_moments",), False),
     Mutant(1, "rollout/base.py", "jax.random.normal(process, (windows, samples, length, d), dtype)",
            "jnp.repeat(jax.random.normal(process, (windows, samples, length, 1), dtype), d, axis=-1)",
            ("test_theorems.py::test_noise_is_independent_over_everything",)),
@@ -129,7 +134,8 @@ MUTANTS = (
     Mutant(9, "training/step.py", "Windows(driven[:, :-1], target[:, 1:]", "Windows(driven[:, :-1], target[:, :-1]", WINDOWS),
     Mutant(9, "training/sweep.py", "[member_inputs(series, task, rows), *", "[member_inputs(series, task, following), *", WALK),
     Mutant(9, "prediction/run.py", "return inputs[known], np.clip", "return inputs[following], np.clip", FREE),
-    Mutant(9, "prediction/run.py", "(current[:, :, ::every])", "(states[:, :, ::every])", FREE),
+    Mutant(9, "rollout/walk.py", "departures(here.states, states)\n", "states\n", FREE),
+    Mutant(9, "rollout/mean.py", "return x + h * self.drift(x, u), x", "return (x + h * self.drift(x, u),) * 2", MEAN, False),
     Mutant(9, "rollout/batch.py", "[starts[:, :, None], states[:, :, :-1]]", "[states[:, :, :1], states[:, :, 1:]]", WALK),
     Mutant(9, "prediction/run.py", 'side="right") - 1', 'side="left")', CASCADE),
     Mutant(9, "training/step.py", "states[rows] for states in", "states[rows + 1] for states in", DRIVEN, False),
@@ -165,11 +171,11 @@ MUTANTS = (
            ("test_gaps.py::test_the_training_clock_is_exact_after_a_million_rows",), False),
     Mutant(12, "training/planning.py", "filled = [fill(s) for s in", "filled = [fill(type(s)(s.inputs, s.outputs, s.dt)) for s in",
            ("test_gaps.py::test_training_sweeps_walk_over_a_gap",), False),
-    Mutant(12, "prediction/mean.py", "filled.steps / ssm.time_units[part]", "np.ones(len(filled.steps)) / ssm.time_units[part]", TIMED, False),
+    Mutant(12, "prediction/mean.py", "inputs, filled.steps)", "inputs, np.ones(len(inputs)))", TIMED, False),
     Mutant(12, "prediction/predict.py", "jnp.asarray(past.filled.steps, dtype)", "jnp.ones(len(past.drive), dtype)", WARM_CLOCK, False),
-    Mutant(12, "runtime/run.py", "course.drives[row], course.steps[row], noise", "course.drives[row], 1.0, noise", LENGTHS, False),
-    Mutant(12, "runtime/run.py", "walker.mean_step(x, u, course.steps[row])", "walker.mean_step(x, u, 1.0)", LENGTHS, False),
-    Mutant(12, "runtime/stepper.py", "self._advance(u, samples)", "self._advance(u, 1.0)", LENGTHS, False),
+    Mutant(12, "runtime/walk.py", "self.states, drive, samples, self._noise", "self.states, drive, 1.0, self._noise", LENGTHS, False),
+    Mutant(12, "runtime/walk.py", "mean_step(self.states, drive, samples)", "mean_step(self.states, drive, 1.0)", LENGTHS, False),
+    Mutant(12, "runtime/stepper.py", "np.array([elapsed], float)", "np.ones(1)", LENGTHS, False),
     Mutant(12, "arrays/drive.py", "np.append(memory.step, steps[:-1])", "np.ones(len(steps))",
            ("test_filters.py::test_averages_are_their_closed_form",), False),
     Mutant(12, "export/mean_model.c.in", "x[d] + samples * h[c] * drift", "x[d] + (samples > 0.0) * h[c] * drift", IN_C, False),

@@ -31,9 +31,9 @@ from mrgpssm.model import SSM, Component, LinearEmission
 from mrgpssm.paper.fleet import Problem, make_problem_fleet
 from mrgpssm.prediction.drift import extract_learned
 from mrgpssm.prediction.fitted import model_bytes, parse_model
-from mrgpssm.prediction.run import Particles, assimilate, free_run
+from mrgpssm.prediction.run import assimilate, free_run
 from mrgpssm.report.charts.dynamics import relevance
-from mrgpssm.rollout import FullMC, draw_process
+from mrgpssm.rollout import FullMC, Particles, draw_particles, draw_process
 from mrgpssm.spec import arrange, cascade
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training import sweep as walks
@@ -225,7 +225,7 @@ def test_the_bound_of_a_series_is_that_of_joint_samples(moved):
     options = {"samples": samples, "longest": 80, "keys": keys}
     ours = walks.series_bound(whole, (4, 1), plan.series, plan.tasks, chunk=60, **options)
     own = [jax.random.fold_in(keys[0], part) for part in range(2)]
-    here = [walks.begin(c, 2, samples, k) for c, k in zip(one.components, own, strict=True)]
+    here = [draw_particles(c, (2, samples), k) for c, k in zip(one.components, own, strict=True)]
     process, plain = [first_steps(k, samples) for k in own], eqx.tree_at(lambda s: s.components, one, tuple(map(shown, one.components)))  # fmt: skip
     omega, likelihood = float(one.observation_variance()[0]), 0.0
     for k, (first, rows) in enumerate(((0, 80), (80, 48))):
@@ -247,7 +247,7 @@ def test_the_cache_of_a_component_is_driven_by_caches_of_slower_ones(moved):
     blank = Cache(jnp.zeros((2, 128, 1)), jnp.zeros((2, 128, D)), jnp.zeros((2, 128, D)))
     options = {"samples": samples, "longest": 80, "chunk": 60, "keys": keys}
     found = walks.sweep(whole.components[1], 1, plan.series, plan.tasks, blank, (cached,), **options)
-    start = walks.begin(one.components[1], 2, samples, keys[0])
+    start = draw_particles(one.components[1], (2, samples), keys[0])
     inputs, paths = np.concatenate([plan.series.inputs[0, :79], cached[0, :79]], axis=1), []
     for s in range(samples):
         noise = {"initial": np.zeros(D), "inducing": np.asarray(start.inducing[0, s]), "process": first_steps(keys[0], samples)[s]}  # fmt: skip
@@ -305,10 +305,9 @@ def test_the_stablehlo_program_is_the_mean_run():
     from mrgpssm.export.stablehlo import first_states, stablehlo
 
     model = untrained(cascade=True, resolutions=(1, 30, 5))
-    plain = runtime.parse(model_bytes(model.fitted_), "model")
-    program, inputs = export.deserialize(bytearray(stablehlo(plain))), recording(2).inputs.astype(np.float32)
+    program, inputs = export.deserialize(bytearray(stablehlo(model.fitted_))), recording(2).inputs.astype(np.float32)
     with jax.enable_x64(False):
-        found, _ = program.call(inputs, first_states(plain))
+        found, _ = program.call(inputs, first_states(model.fitted_))
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
 
 

@@ -19,7 +19,8 @@ from mrgpssm.cli.demo import _report as demo_report
 from mrgpssm.cli.report import open_page
 from mrgpssm.errors import ConfigError
 from mrgpssm.prediction import metrics
-from mrgpssm.prediction.drift import mean_drift, mean_path, most_relevant
+from mrgpssm.prediction.drift import most_relevant
+from mrgpssm.prediction.mean import mean_drift
 from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
@@ -29,6 +30,7 @@ from mrgpssm.report.html import check_installed, render
 from mrgpssm.report.palette import DARK, LIGHT
 from mrgpssm.report.payload import BUDGET, Payload, collect
 from mrgpssm.report.trace import from_history, read_trace
+from mrgpssm.rollout import MeanDynamics
 
 pytestmark = pytest.mark.once
 
@@ -371,12 +373,15 @@ def test_drift_and_mean_path_are_those_of_numpy_loops():
 
     points = rng.standard_normal((6, family.d + family.u))
     expected = [drift(p[: family.d], p[family.d :]) for p in points]
-    np.testing.assert_allclose(mean_drift(dynamics, points), expected, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(mean_drift(component, points), expected, rtol=2e-3, atol=2e-3)
     inputs, x, path = rng.standard_normal((12, family.u)), np.zeros(family.d), []
     for u in inputs:
         path.append(x)
         x = x + 0.2 * drift(x, u)
-    np.testing.assert_allclose(mean_path(dynamics, np.zeros(family.d), inputs, 0.2), path, rtol=5e-3, atol=5e-3)
+    given = (jax.numpy.asarray(values, dtype) for values in (np.zeros(family.d), inputs, np.full(12, 0.2)))
+    end, found = MeanDynamics(dynamics).path(*given)
+    np.testing.assert_allclose(found, path, rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(end, x, rtol=5e-3, atol=5e-3)
 
 
 def _matern(o, a, b):

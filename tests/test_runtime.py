@@ -19,7 +19,7 @@ from mrgpssm.model import PRESETS
 from mrgpssm.prediction import run as simulate
 from mrgpssm.prediction.fitted import FORMAT_VERSION, model_bytes
 from mrgpssm.prediction.forecast import LEVELS
-from mrgpssm.runtime import arrays, read, run
+from mrgpssm.runtime import arrays, read, run, walk
 from mrgpssm.runtime.distributions import counters
 from mrgpssm.runtime.distributions.normal import normal_quantile
 
@@ -111,7 +111,7 @@ def test_what_the_runtime_repeats_is_what_the_package_says():
     assert read.FORMAT_VERSION == FORMAT_VERSION
     assert {n: (p.rho, p.whitened) for n, p in PRESETS.items()} == arrays.PRESETS
     assert {k: base_jitter(np.dtype(k)) for k in arrays.JITTER} == arrays.JITTER  # pyright: ignore[reportArgumentType]
-    assert (run._START, run._PROCESS) == (simulate._START, simulate._PROCESS)
+    assert (walk._START, walk._PROCESS) == (simulate._START, simulate._PROCESS)
 
 
 def changed(change) -> bytes:

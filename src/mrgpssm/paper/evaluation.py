@@ -23,10 +23,11 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.paper.config import Evaluation
 from mrgpssm.paper.fleet import ProblemFleet
 from mrgpssm.paper.problems import Problem
+from mrgpssm.rollout import Particles, draw_particles
 from mrgpssm.training import Task
 from mrgpssm.training.series import Series
 from mrgpssm.training.step import member_outputs
-from mrgpssm.training.sweep import Walk, begin, rows_of, walk
+from mrgpssm.training.sweep import rows_of, walk_all
 
 LEVELS = (0.5, 0.9, 0.95)
 METRICS = ("rmse", "nll", "nll_gaussian", "crps", *(f"coverage_{round(100 * q)}" for q in LEVELS))
@@ -81,15 +82,12 @@ def evaluate(
     units = tuple(jnp.asarray(r, plan.series.clock.dtype) for r in plan.resolutions)
     longest, fold_in = int(jnp.max(layout.lengths)), jax.vmap(jax.random.fold_in, in_axes=(0, None))
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), _EVALUATE), fleet.size)
-    samples, count = evaluation.samples, min(evaluation.chunk, longest)
-    here = tuple(_begin(c, layout, samples, fold_in(keys, i)) for i, c in enumerate(ssm.components))
-    variance = eqx.filter_vmap(lambda s: s.observation_variance())(ssm)
+    shape, count = (layout.starts.shape[1], evaluation.samples), min(evaluation.chunk, longest)
+    here = tuple(_begin(c, shape, fold_in(keys, i)) for i, c in enumerate(ssm.components))
     sums, means, deviations = np.zeros((len(_SUMS), *layout.starts.shape)), [], []
     for first in range(0, longest, count):
         start = jnp.asarray(first, jnp.int32)
-        here, tally, mean, std = _chunk(
-            ssm.components, units, variance, plan.series, plan.tasks, layout, here, start, count, keys
-        )
+        here, tally, mean, std = _chunk(ssm, units, plan.series, plan.tasks, layout, here, start, count, keys)
         sums += np.asarray(tally, float).transpose(1, 0, 2)
         if len(keep):
             means.append(np.asarray(mean[np.asarray(keep)]))
@@ -118,44 +116,35 @@ def _rows(keep: SequenceOf[int], chunks: list[np.ndarray], lengths: np.ndarray) 
     return {m: [run[:n] for run, n in zip(joined[i], lengths[m], strict=True)] for i, m in enumerate(keep)}
 
 
-@eqx.filter_jit
-@eqx.filter_vmap(in_axes=(eqx.if_array(0), 0, None, 0))
-def _begin(component: Component, layout: RunLayout, samples: int, key: Key) -> Walk:
-    k = layout.starts.shape[0]
-    return begin(component, k, samples, key)
+_begin = eqx.filter_jit(eqx.filter_vmap(draw_particles, in_axes=(eqx.if_array(0), None, 0)))
 
 
 @eqx.filter_jit
-@eqx.filter_vmap(in_axes=(eqx.if_array(0), None, 0, None, eqx.if_array(0), 0, 0, None, None, 0))
+@eqx.filter_vmap(in_axes=(eqx.if_array(0), None, None, eqx.if_array(0), 0, 0, None, None, 0))
 def _chunk(
-    components: tuple[Component, ...],
+    ssm: SSM[Component],
     units: tuple[Float[Array, ""], ...],
-    variance: Float[Array, " one"],
     series: Series,
     task: Task,
     layout: RunLayout,
-    here: tuple[Walk, ...],
+    here: tuple[Particles, ...],
     first: Int[Array, ""],
     count: int,
     key: Key,
 ):
     """Take all runs `count` rows further and add up what their rows score; sums have shape (sums, k)."""
     own = eqx.tree_at(lambda s: (s.offsets, s.lengths), series, (layout.starts, layout.lengths))
-    moved, parts = [], []
-    for index, (component, w) in enumerate(zip(components, here, strict=True)):
-        w, states = walk(component, units[index], own, task, w, first, count, jax.random.fold_in(key, index))
-        moved.append(w)
-        parts.append(jax.vmap(jax.vmap(jax.vmap(component.emission)))(states))
-    samples = sum(parts[1:], start=parts[0])[..., 0]
+    moved, outputs = walk_all(ssm, units, own, task, here, first, count, key)
+    samples, variance = outputs[..., 0], ssm.observation_variance()[0]
     rows = jnp.minimum(rows_of(own, first, count), series.clock.shape[0] - 1)
     measured = member_outputs(series, task, rows)[..., 0]
     local = first + jnp.arange(count, dtype=first.dtype)[None, :]
     scored = (local < layout.lengths[:, None]) & (local >= layout.leads[:, None]) & ~jnp.isnan(measured)
     noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(key, _NOISE), first), samples.shape, samples.dtype)
-    mean, std = jnp.mean(samples, axis=1), jnp.sqrt(jnp.var(samples, axis=1) + variance[0])
-    terms = row_scores(jnp.where(scored, measured, 0.0), samples, jnp.sqrt(variance[0]), noise)
+    mean, std = jnp.mean(samples, axis=1), jnp.sqrt(jnp.var(samples, axis=1) + variance)
+    terms = row_scores(jnp.where(scored, measured, 0.0), samples, jnp.sqrt(variance), noise)
     tally = jnp.sum(jnp.where(scored[None], terms, 0.0), axis=2)
-    return tuple(moved), tally, mean, std
+    return moved, tally, mean, std
 
 
 def row_scores(

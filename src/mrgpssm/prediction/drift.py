@@ -1,15 +1,12 @@
 """What a fitted model learned: lengthscales, input gains, and the drift over level and input. JAX in, NumPy out."""
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.arrays.types import Array
-from mrgpssm.model import SSM, Component, Dynamics
+from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
+from mrgpssm.prediction.mean import mean_drift, mean_paths
 
 _ROWS = 20_000  # of the test inputs, to see where the state goes
 _GRID = 41
@@ -18,60 +15,23 @@ _SHOWN = 1500
 
 def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """What each component of a model learned; `inputs` (T, D_u) are what it is driven by, in the data's units."""
+    resolutions = model.spec.structure.resolutions
     with floating_point(model.spec.structure.precision):
         parts = tuple(
-            tuple(_component(ssm, part, model.spec.structure.resolutions[part]) for part in range(len(ssm.components)))
+            tuple(_component(ssm, part, resolution) for part, resolution in enumerate(resolutions))
             for ssm in model.models
         )
         drive = model.scaling.inputs(inputs[:_ROWS])
         drifts = [
-            _drift_map(model, component, resolution, position, output, driven)
-            for g, columns in enumerate(model.groups)
+            _drift_map(model, component, resolution, position, output, visited)
+            for columns, ssm in zip(model.groups, model.models, strict=True)
+            for visits in [_visited(ssm, drive)]
             for position, output in enumerate(columns)
-            for component, resolution, driven in zip(
-                model.models[g].components,
-                model.spec.structure.resolutions,
-                _find_drives(model.models[g], drive),
-                strict=True,
-            )
+            for component, resolution, visited in zip(ssm.components, resolutions, visits, strict=True)
         ]
     found = tuple(d for d in drifts if d is not None)
     bounds, states = np.asarray(model.bounds, float), _state_names(model.models[0])
     return Learned(model.groups, parts, found, bounds, states, len(model.ensemble))
-
-
-def mean_path(dynamics: Dynamics, start: np.ndarray, inputs: np.ndarray, h: float) -> np.ndarray:
-    """(T, D) states of a noiseless run with v at its mean: x' = x + h (A x + B u + b + a(z)ᵀ m)."""
-    given = (jnp.asarray(values, dynamics.b.dtype) for values in (start, inputs, h))
-    return np.asarray(_walk(dynamics, *given), float)
-
-
-def mean_drift(dynamics: Dynamics, points: np.ndarray) -> np.ndarray:
-    """(n, D) drift A x + B u + b + a(z)ᵀ m at points z = [x, u]."""
-    return np.asarray(_drifts(dynamics, jnp.asarray(points, dynamics.b.dtype)), float)
-
-
-@eqx.filter_jit
-def _walk(dynamics: Dynamics, start: Array, inputs: Array, h: Array) -> Array:
-    def step(x, u):
-        after, _ = dynamics.transition(x, dynamics.forcing(u), h, dynamics.gp.mean)
-        return after, x
-
-    return jax.lax.scan(step, start, inputs)[1]
-
-
-@eqx.filter_jit
-def _drifts(dynamics: Dynamics, points: Array) -> Array:
-    d = dynamics.b.shape[0]
-
-    def at(z):
-        local = dynamics.at(z[:d], dynamics.forcing(z[d:]))
-        return local.drift + jnp.sum(local.weights * dynamics.gp.mean, axis=-1)
-
-    return jax.vmap(at)(points)
-
-
-_factored = eqx.filter_jit(lambda component: component.dynamics())
 
 
 def _drivers(ssm: SSM[Component]) -> list[int]:
@@ -84,16 +44,11 @@ def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _find_drives(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
-    """The drive of every component: the inputs, followed by the noiseless runs of slower components."""
-    paths, driven = {}, {}
-    for part in ssm.walk_order():
-        driven[part] = np.concatenate([drive, *(paths[j] for j in ssm.slower(part))], axis=1)
-        if part in _drivers(ssm):
-            dynamics = _factored(ssm.components[part])
-            start = np.zeros(dynamics.b.shape[0])
-            paths[part] = mean_path(dynamics, start, driven[part], 1 / ssm.time_units[part])
-    return [driven[part] for part in range(len(ssm.components))]
+def _visited(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
+    """Where a noiseless run from zero takes every component: its states and what drives it."""
+    starts = [np.zeros(c.inducing_shape[0]) for c in ssm.components]
+    paths = mean_paths(ssm, starts, drive, np.ones(len(drive)))
+    return [np.hstack([path, drive, *(paths[j] for j in ssm.slower(part))]) for part, path in enumerate(paths)]
 
 
 def _component(ssm: SSM[Component], part: int, resolution: int) -> LearnedComponent:
@@ -111,26 +66,23 @@ def _component(ssm: SSM[Component], part: int, resolution: int) -> LearnedCompon
 
 
 def _drift_map(
-    model: FittedModel, component: Component, resolution: int, position: int, output: int, drive: np.ndarray
+    model: FittedModel, component: Component, resolution: int, position: int, output: int, visited: np.ndarray
 ) -> DriftMap | None:
     """The drift of latent dimension `position`, which C = [I, 0] makes the contribution to column `output`.
 
-    `drive` is followed by the states that drive it; None where the component, or one of those, runs away.
+    `visited` is where it goes; None where the component, or one that drives it, runs away.
     """
-    dynamics = _factored(component)
-    d = int(dynamics.b.shape[0])
-    path = mean_path(dynamics, np.zeros(d), drive, 1 / resolution)
-    if not np.isfinite(path).all():
+    d = component.inducing_shape[0]
+    if not np.isfinite(visited).all():
         return None
-    visited = np.concatenate([path, drive], axis=1)
-    last = d + len(model.drive_names)
-    lengthscales = np.asarray(component.transition.gp.kernel.lengthscales, float)[d:last]
-    chosen = d + most_relevant(lengthscales, np.asarray(dynamics.B, float)[position, : last - d])
-    inducing = np.asarray(component.transition.gp.inducing, float)[position][:, [position, chosen]]
+    last, transition = d + len(model.drive_names), component.transition
+    lengthscales, gain = transition.gp.kernel.lengthscales[d:last], transition.mean.matrices()[1][position, : last - d]
+    chosen = d + most_relevant(np.asarray(lengthscales, float), np.asarray(gain, float))
+    inducing = np.asarray(transition.gp.inducing, float)[position][:, [position, chosen]]
     level, force = _axis(visited[:, position]), _axis(visited[:, chosen])
     points = np.broadcast_to(np.median(visited, axis=0), (_GRID, _GRID, visited.shape[1])).copy()
     points[:, :, position], points[:, :, chosen] = level[None, :], force[:, None]
-    drift = mean_drift(dynamics, points.reshape(-1, visited.shape[1]))[:, position].reshape(_GRID, _GRID)
+    drift = mean_drift(component, points.reshape(-1, visited.shape[1]))[:, position].reshape(_GRID, _GRID)
     sd, scale = model.scaling.output_sd[output], model.scaling
     k = chosen - d
     shift, stretch = np.array([0.0, scale.input_mean[k]]), np.array([sd, scale.input_sd[k]])
