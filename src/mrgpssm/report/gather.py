@@ -97,7 +97,7 @@ def assemble(
         dt=model.dt,
         options=model.spec.to_json(),
         recordings=tuple(recordings),
-        learned=learned(model, np.concatenate([apply_drive(model.spec.structure.drive, s).inputs for s in test])),
+        learned=learned(model, np.concatenate([apply_drive(model.structure.drive, s).inputs for s in test])),
         training=None if training is None else _shown(training),
         doubts=_doubts(model, test),
         **about,

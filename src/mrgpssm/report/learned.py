@@ -19,9 +19,9 @@ _SHOWN = 1500
 
 def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """Everything the report shows of a model; `inputs` (T, D_u) are what it is driven by, in the data's units."""
-    with floating_point(model.spec.structure.precision):
+    with floating_point(model.structure.precision):
         parts = tuple(
-            tuple(_component(ssm, part, model.spec.structure.resolutions[part]) for part in range(len(ssm.components)))
+            tuple(_component(ssm, part, model.structure.resolutions[part]) for part in range(len(ssm.components)))
             for ssm in model.models
         )
         drive = model.scaling.inputs(inputs[:_ROWS])
@@ -31,7 +31,7 @@ def learned(model: FittedModel, inputs: np.ndarray) -> Learned:
             for position, output in enumerate(columns)
             for component, resolution, driven in zip(
                 model.models[g].components,
-                model.spec.structure.resolutions,
+                model.structure.resolutions,
                 _driven(model.models[g], drive),
                 strict=True,
             )

@@ -20,8 +20,6 @@ _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthsca
 _PLACES = 2000
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 
-Groups = tuple[tuple[int, ...], ...]
-
 
 def training_settings(spec: Spec) -> TrainingSettings:
     """The numbers a training run is told; steps go to the device in equal chunks."""
@@ -42,11 +40,6 @@ def training_settings(spec: Spec) -> TrainingSettings:
     )
 
 
-def output_groups(structure: Structure, outputs: int) -> Groups:
-    """The output columns of every model: all together where `joint`, else one each."""
-    return (tuple(range(outputs)),) if structure.joint else tuple((column,) for column in range(outputs))
-
-
 def make_members(
     spec: Spec, sequences: int, inputs: int, outputs: int, held_out: int = 0
 ) -> tuple[Task, SSM[Component]]:
@@ -55,7 +48,7 @@ def make_members(
     Where there are fewer sequences than folds, the tasks are for `with_copies` of them. Nobody trains on the `held_out`
     ones that come after all of these. Restarts have the first scaling of the series, folds one each after it.
     """
-    groups, root = output_groups(spec.structure, outputs), jax.random.key(spec.training.seed)
+    groups, root = spec.structure.groups(outputs), jax.random.key(spec.training.seed)
     each = spec.training.restarts + spec.bands.folds
     pairs = [(g, r) for g in range(len(groups)) for r in range(each)]
     keys = jnp.stack([jax.random.fold_in(jax.random.fold_in(root, g), r) for g, r in pairs])

@@ -7,7 +7,7 @@ from mrgpssm.data import Filled, Scaling, Sequence, apply_drive, fill, flatten, 
 from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec
 from mrgpssm.training import Plan
-from mrgpssm.training.members import make_members, output_groups, start_on_data, training_settings
+from mrgpssm.training.members import make_members, start_on_data, training_settings
 
 Sequences = list[Sequence]
 
@@ -50,4 +50,4 @@ def _unseen(spec: Spec, training: Sequences, held_out: Sequences, filled: list[F
     measured = np.concatenate([first + f.rows for first, f in zip(offsets, filled, strict=False)])
     whole = np.zeros((len(each), offsets[-1]), bool)
     whole[:, measured] = each
-    return np.tile(whole, (len(output_groups(spec.structure, training[0].outputs.shape[1])), 1))
+    return np.tile(whole, (len(spec.structure.groups(training[0].outputs.shape[1])), 1))
