@@ -100,7 +100,7 @@ def array_bytes(array: np.ndarray) -> bytes:
 
 def with_options(**changed: Any) -> bytes:
     content, tensors = unpack((GOLDEN / "model-v1.mrgpssm").read_bytes(), "mrgpssm-model", "golden")
-    return sealed("mrgpssm-model", json.dumps(content | {"options": content["options"] | changed}), tensors)
+    return sealed("mrgpssm-model", json.dumps(content | {"structure": content["structure"] | changed}), tensors)
 
 
 def with_content(**changed: Any) -> bytes:

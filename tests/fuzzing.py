@@ -63,7 +63,7 @@ def spoil(text: str, rng: random.Random) -> Any:
         if act == 0:
             del parent[last]
         elif act == 1 and isinstance(parent, dict):
-            parent[rng.choice(("extra", "version", "options", "\x00", "__metadata__", "a" * 300))] = copy.deepcopy(
+            parent[rng.choice(("extra", "version", "structure", "\x00", "__metadata__", "a" * 300))] = copy.deepcopy(
                 rng.choice(ODD)
             )
         elif act == 2 and isinstance(parent[last], (int, float)) and not isinstance(parent[last], bool):
@@ -96,9 +96,9 @@ def spoil_tensors(tensors: dict[str, np.ndarray], rng: random.Random) -> dict[st
     if act == 0:
         del tensors[name]
     elif act == 1:
-        tensors[rng.choice(("", "extra", name + ".x", name[:-1], "models.0", "models.9.components.0.x", "\x00"))] = (
-            array
-        )
+        tensors[
+            rng.choice(("", "extra", name + ".x", name[:-1], "models.0.0", "models.9.0.components.0.x", "\x00"))
+        ] = array
     elif act == 2:
         tensors[name] = array.reshape(-1)
     elif act == 3:

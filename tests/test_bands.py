@@ -16,6 +16,7 @@ from untrained import untrained
 
 from mrgpssm import MRGPSSM, Sequence, runtime
 from mrgpssm.estimator.unseen import Judge, judged
+from mrgpssm.file.model import feature_count
 from mrgpssm.prediction import predict
 from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.report.describe import column_rows
@@ -25,7 +26,7 @@ from mrgpssm.report.payload import _numbers
 from mrgpssm.runtime.distributions import mixture
 from mrgpssm.runtime.distributions.normal import normal_cdf
 from mrgpssm.runtime.distributions.student import student_nll, student_quantile
-from mrgpssm.runtime.noise import StudentNoise, feature_count
+from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw
 
 pytestmark = pytest.mark.once

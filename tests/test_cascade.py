@@ -430,8 +430,8 @@ def test_a_cascade_learns_a_slow_gain_that_a_sum_does_not():
 @pytest.mark.once
 def test_files_and_experiments_that_do_not_fit_are_refused_in_one_sentence():
     content, tensors = unpack(model_bytes(untrained(resolutions=(3, 1)).fitted_), "mrgpssm-model", "x")
-    flipped = pack("mrgpssm-model", content | {"options": content["options"] | {"cascade": True}}, dict(tensors))
-    odd = pack("mrgpssm-model", content | {"options": content["options"] | {"cascade": "yes"}}, dict(tensors))
+    flipped = pack("mrgpssm-model", content | {"structure": content["structure"] | {"cascade": True}}, dict(tensors))
+    odd = pack("mrgpssm-model", content | {"structure": content["structure"] | {"cascade": "yes"}}, dict(tensors))
     for read in (partial(parse_model, name="f"), partial(runtime.parse, name="f")):
         with pytest.raises(ModelFileError, match="its settings ask for") as caught:
             read(flipped)

@@ -17,6 +17,7 @@ from mrgpssm.data import Scaling
 from mrgpssm.estimator import estimator
 from mrgpssm.model import STABLE, init_ssm
 from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.prediction.run import assimilate, start_particles
 from mrgpssm.spec import arrange
 
@@ -199,9 +200,9 @@ def known_model(seed=0) -> MRGPSSM:
     noisy = lambda s: [c.transition.raw_process_noise for c in s.components]  # noqa: E731
     ssm = eqx.tree_at(noisy, ssm, [positive_inverse(jnp.full((2,), 0.1, jnp.float32))] * 2)
     scaling = Scaling(np.zeros(1), np.ones(1), np.full(1, 7.0), np.full(1, 3.0))
-    none = np.zeros((1, 1))
+    made = Provenance.from_json({}, 1)
     model.fitted_ = FittedModel(
-        model.spec.fixed(), ((ssm,),), scaling, ("u1",), ("y1",), {}, 1.0, none, none, np.ones(1)
+        model.spec.fixed().structure, ((ssm,),), scaling, ("u1",), ("y1",), {}, 1.0, np.ones(1), made
     )
     return model
 

@@ -14,7 +14,8 @@ from mrgpssm import MRGPSSM, ConfigError
 from mrgpssm.blend.noise import Runs, conformal_factors, fit_law, fit_noise, objective
 from mrgpssm.cli import main
 from mrgpssm.data import masks, take_unseen, trained_on, with_copies
-from mrgpssm.runtime.noise import StudentNoise, feature_count, features
+from mrgpssm.file.model import feature_count
+from mrgpssm.runtime.noise import StudentNoise, features
 from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once

@@ -25,6 +25,7 @@ from mrgpssm.paper.problems import Problem, ProblemFold
 from mrgpssm.paper.run import Setting, reproduce
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.runtime.distributions.mixture import mixture_nll
 from mrgpssm.spec import arrange, make_spec
 from mrgpssm.training import begin, fit_fleet
@@ -60,10 +61,10 @@ def fold_1(problem, trained):
     training = [problem.sequences[n] for n in problem.folds[1].train]
     model, first = MRGPSSM(**arrange(**TINY, seed=1)), training[0]
     model.fitted_ = FittedModel(
-        spec=make_spec(TINY | {"seed": 1}).fixed(),
+        structure=make_spec(TINY).fixed().structure,
         ensemble=(tuple(jax.tree.map(lambda x, m=m: x[m], in_units(fitted.state.ssm, (2,))) for m in (2, 3)),),
         scaling=Scaling.fit(training), input_names=first.input_names, output_names=first.output_names, units={},
-        dt=first.dt, bounds=fitted.bounds[2:, None], skipped=np.zeros((2, 1), int), calibration=np.ones(2),
+        dt=first.dt, calibration=np.ones(2), provenance=Provenance.from_json({}, 2),
     )  # fmt: skip
     return model
 

@@ -12,9 +12,10 @@ from mrgpssm.blend.boost import fit_trees
 from mrgpssm.blend.noise import Runs, fit_law
 from mrgpssm.data import Scaling
 from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.runtime.static import StaticPart
 from mrgpssm.spec import arrange
-from mrgpssm.training.members import init_model, output_groups
+from mrgpssm.training.members import init_model
 
 
 def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed: int = 0, **given: Any) -> MRGPSSM:
@@ -22,7 +23,7 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     sizes: dict[str, Any] = {"inducing": 6, "restarts": rounds, "ensemble": rounds}
     model = MRGPSSM(**arrange(**(sizes | given)))
     options, rng = model.spec.fixed(), np.random.default_rng(seed)
-    groups, inputs = output_groups(options.structure, len(outputs)), ("speed", "load")
+    groups, inputs = options.structure.groups(len(outputs)), ("speed", "load")
     drives = len(options.structure.drive.names(inputs))
 
     def moved(leaf):
@@ -40,8 +41,9 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     scaling = Scaling(np.zeros(drives), np.full(drives, 6.0), np.full(many, 5.0), np.full(many, 1.2))
     blank = np.zeros((len(groups), rounds))
     calibration = np.linspace(0.8, 1.3, many)
+    made = Provenance(options.training, options.bands, blank, blank.astype(int))
     model.fitted_ = FittedModel(
-        options, ensemble, scaling, inputs, outputs, {"Temp": "K"}, 0.1, blank, blank.astype(int), calibration
+        options.structure, ensemble, scaling, inputs, outputs, {"Temp": "K"}, 0.1, calibration, made
     )
     if rows := options.structure.static:
         shapes = {"inducing": (rows, drives), "weights": (many, rows), "slopes": (many, drives)}

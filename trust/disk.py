@@ -37,7 +37,7 @@ def train(folder: Path) -> None:
 
 def save(folder: Path) -> None:
     """A model over another one."""
-    load(TESTS / "golden" / "model-v2.mrgpssm").save(folder / "model.mrgpssm")
+    load(TESTS / "golden" / "model-v1.mrgpssm").save(folder / "model.mrgpssm")
 
 
 def nothing(folder: Path) -> None:

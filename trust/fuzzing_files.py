@@ -12,7 +12,8 @@ from fuzzing import ConfigFuzzer, Fuzzer, Tally
 from test_fuzzing import checkpoint, parse_config
 
 from mrgpssm import ConfigError, ModelFileError
-from mrgpssm.prediction.fitted import FORMAT_VERSION, parse_model
+from mrgpssm.file.model import FORMAT_VERSION
+from mrgpssm.prediction.fitted import parse_model
 from mrgpssm.training.checkpoint import unpack_snapshot
 
 

@@ -6,7 +6,8 @@ from recordings import recording
 from test_modelfile import changed, put
 
 from mrgpssm import ModelFileError, load
-from mrgpssm.prediction.fitted import FORMAT_VERSION, parse_model
+from mrgpssm.file.model import FORMAT_VERSION
+from mrgpssm.prediction.fitted import parse_model
 
 
 def largest_difference(number: int) -> float:

@@ -45,6 +45,10 @@ class Drive:
     def __bool__(self) -> bool:
         return bool(self.filters or self.delays)
 
+    def width(self, inputs: int) -> int:
+        """How many columns so many inputs become."""
+        return inputs * (1 + len(self.filters) + len(self.delays))
+
     def names(self, names: SequenceOf[str]) -> tuple[str, ...]:
         """What the inputs, their averages and their delayed copies are called."""
         averaged = (f"{name}, {tau:g} steps" for tau in self.filters for name in names)

@@ -9,15 +9,15 @@ from mrgpssm.data import Scaling, Sequence
 from mrgpssm.errors import FitError
 from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit
 from mrgpssm.training.fleet import rank_restarts
-from mrgpssm.training.members import output_groups
 
 
 def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The restarts with the best bounds, for every output."""
-    groups = output_groups(spec.structure, len(first.output_names))
+    groups = spec.structure.groups(len(first.output_names))
     each = spec.training.restarts + spec.bands.folds
     bounds = fleet.bounds.reshape(len(groups), each)[:, : spec.training.restarts]
     lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
@@ -29,17 +29,17 @@ def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence
     ranked = rank_restarts(bounds) + np.arange(len(groups))[:, None] * each
     # As many as every output has: a restart that was given up has no bound.
     rounds = max(1, min(spec.training.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
+    skipped = np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : spec.training.restarts]
     return FittedModel(
-        spec=spec,
+        structure=spec.structure,
         ensemble=tuple(tuple(_member(fleet, i) for i in ranked[:, number]) for number in range(rounds)),
         scaling=scaling,
         input_names=first.input_names,
         output_names=first.output_names,
         units=dict(first.units),
         dt=first.dt,
-        bounds=np.where(np.isnan(bounds), -np.inf, bounds),
-        skipped=np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : spec.training.restarts],
         calibration=np.ones(len(first.output_names)),
+        provenance=Provenance(spec.training, spec.bands, np.where(np.isnan(bounds), -np.inf, bounds), skipped),
     )
 
 

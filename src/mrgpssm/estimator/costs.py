@@ -70,7 +70,7 @@ def _growth(
     def most(training: Sequences, limit: int) -> int:
         return min(limit, sum(map(len, training)))
 
-    inducing = most(whole[0], model.spec.structure.static) / max(most(few[0], model.spec.structure.static), 1)
+    inducing = most(whole[0], model.structure.static) / max(most(few[0], model.structure.static), 1)
     fitting, walking = learned(*whole) / learned(*few), walked(*whole) / walked(*few)
     known = {
         "kernels": (most(whole[0], KERNEL_ROWS) / most(few[0], KERNEL_ROWS)) ** 3,

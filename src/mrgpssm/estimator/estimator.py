@@ -38,11 +38,12 @@ from mrgpssm.estimator.unseen import Judge, Judged, judged
 from mrgpssm.model import SSM, Component
 from mrgpssm.native import ready
 from mrgpssm.prediction.checks import check_simulation
-from mrgpssm.prediction.fitted import FittedModel, model_bytes, read_model, write_model
+from mrgpssm.prediction.fitted import FittedModel, read_model, store_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast
 from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.predict import forecast, scores
-from mrgpssm.runtime import Stepper, parse
+from mrgpssm.runtime import Stepper
+from mrgpssm.runtime.read import make_runtime
 from mrgpssm.spec import Bands, Spec, Structure, Training, options_of
 from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
@@ -336,7 +337,7 @@ class MRGPSSM:
     def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
         """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
         check_simulation(hasattr(self, "fitted_"), samples, 1, ())
-        return parse(model_bytes(self.fitted_), "the fitted model").stepper(samples, seed)
+        return make_runtime(store_model(self.fitted_)).stepper(samples, seed)
 
     def score(self, sequences: Data, samples: int = 100, seed: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.
@@ -393,7 +394,7 @@ class MRGPSSM:
     @property
     def skipped_(self) -> np.ndarray:
         """(models, restarts) steps that were skipped because they were not finite."""
-        return self.fitted_.skipped
+        return self.fitted_.provenance.skipped
 
 
 def load(path: str | os.PathLike[str]) -> MRGPSSM:

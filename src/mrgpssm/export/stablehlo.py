@@ -20,13 +20,13 @@ def stablehlo(model: FittedModel) -> bytes:
     units; row i of the outputs is that before input i acts. `states` of the first call are those that `first_states`
     gives; a later call goes on with what the one before returned.
     """
-    if model.spec.structure.drive or model.blend.parts:
+    if model.structure.drive or model.blend.parts:
         raise ConfigError(
             "A StableHLO file holds neither averages or delays of inputs nor a static part or trees; use --format c, "
             "or fit without filters, delays, static and trees."
         )
-    dtype = jnp.dtype(model.spec.structure.precision)
-    with floating_point(model.spec.structure.precision):
+    dtype = jnp.dtype(model.structure.precision)
+    with floating_point(model.structure.precision):
         (rows,) = export.symbolic_shape("T")
         inputs = jax.ShapeDtypeStruct((rows, len(model.input_names)), dtype)
         states = jax.ShapeDtypeStruct(first_states(model).shape, dtype)

@@ -12,7 +12,7 @@ Tree = TypeVar("Tree")
 
 
 def named_leaves(tree: object, prefix: str) -> dict[str, np.ndarray]:
-    """Every array leaf under a dotted name such as `models.0.components.1.transition.gp.inducing`."""
+    """Every array leaf under a dotted name such as `components.1.transition.gp.inducing`, after the prefix."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_name(prefix, path): np.asarray(leaf) for path, leaf in leaves}
 
@@ -27,7 +27,9 @@ def fill(template: Tree, tensors: dict[str, np.ndarray], prefix: str, name: str,
     for (path, _), array in zip(leaves, found, strict=True):
         if finite and not np.isfinite(array).all():
             raise ModelFileError(f"{name}: tensor {_name(prefix, path)} holds values that are not finite.")
-    spare = {key for key in tensors if key.startswith(f"{prefix}.")} - {_name(prefix, path) for path, _ in leaves}
+    spare = {key for key in tensors if not prefix or key.startswith(f"{prefix}.")} - {
+        _name(prefix, path) for path, _ in leaves
+    }
     if spare:
         raise ModelFileError(f"{name}: tensor {min(spare)[:80]} is not part of these settings.")
     return jax.tree_util.tree_unflatten(structure, [jnp.asarray(array) for array in found])
@@ -46,7 +48,7 @@ def _find(leaf_name: str, leaf, tensors: dict[str, np.ndarray], name: str) -> np
 
 
 def _name(prefix: str, path) -> str:
-    return ".".join([prefix, *(_part(key) for key in path)])
+    return ".".join([prefix, *map(_part, path)] if prefix else map(_part, path))
 
 
 def _part(key) -> str:

@@ -15,8 +15,8 @@ _SHOWN = 1500
 
 def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """What each component of a model learned; `inputs` (T, D_u) are what it is driven by, in the data's units."""
-    resolutions = model.spec.structure.resolutions
-    with floating_point(model.spec.structure.precision):
+    resolutions = model.structure.resolutions
+    with floating_point(model.structure.precision):
         parts = tuple(
             tuple(_component(ssm, part, resolution) for part, resolution in enumerate(resolutions))
             for ssm in model.models

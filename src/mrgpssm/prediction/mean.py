@@ -20,7 +20,7 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
     filled = fill(sequence)
     inputs = model.follow(filled)[0]
     total = np.zeros((len(inputs), len(model.output_names)))
-    with floating_point(model.spec.structure.precision):
+    with floating_point(model.structure.precision):
         for models in model.ensemble:
             for columns, ssm in zip(model.groups, models, strict=True):
                 starts = [component.initial.mean for component in ssm.components]

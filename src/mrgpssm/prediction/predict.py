@@ -170,7 +170,7 @@ def score_runs(runs: SequenceOf[FreeRuns]) -> pd.DataFrame:
 
 def component_names(model: FittedModel) -> list[str]:
     """What forecasts call the components."""
-    return [*(f"component_{i + 1}_R{r}" for i, r in enumerate(model.spec.structure.resolutions)), *model.blend.parts]
+    return [*(f"component_{i + 1}_R{r}" for i, r in enumerate(model.structure.resolutions)), *model.blend.parts]
 
 
 def _score_terms(runs: FreeRuns) -> list[Table]:
@@ -207,7 +207,7 @@ def _pieces(
     pace = stride if all(f.is_even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
-    with floating_point(model.spec.structure.precision):
+    with floating_point(model.structure.precision):
         keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
         runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
         starts = [[_start(model, ssm, g, past, each, key)] * count for ssm, g, key in runs]
@@ -244,7 +244,7 @@ def _start(
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
     columns = np.array(model.groups[group])
-    dtype = jnp.dtype(model.spec.structure.precision)
+    dtype = jnp.dtype(model.structure.precision)
     particles = start_particles(ssm, samples, key=key)
     if past is None:
         return particles

@@ -106,6 +106,8 @@ def _duration(seconds: float) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "not known"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

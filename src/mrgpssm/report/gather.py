@@ -99,9 +99,7 @@ def assemble(
         dt=model.dt,
         options=model.spec.to_json(),
         recordings=tuple(recordings),
-        learned=extract_learned(
-            model, np.concatenate([apply_drive(model.spec.structure.drive, s).inputs for s in test])
-        ),
+        learned=extract_learned(model, np.concatenate([apply_drive(model.structure.drive, s).inputs for s in test])),
         training=None if training is None else _shown(training),
         doubts=_doubts(model, test),
         **about,

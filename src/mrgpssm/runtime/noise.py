@@ -48,11 +48,6 @@ class StudentNoise:
         return student_quantile(level, self.dof)
 
 
-def feature_count(drives: int) -> int:
-    """The length of φ."""
-    return 1 + 2 * (2 + drives) + drives
-
-
 def places(mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray) -> np.ndarray:
     """z at every row, (T, 2 + D_u), from (T,), (T,) and (T, D_u)."""
     with np.errstate(divide="ignore"):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.errors import ConfigError
+from mrgpssm.spec import cascade
 from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, option, options_of, read_section
 from mrgpssm.spec.kinds import Choice, Number, Several, Switch, Whole
 
@@ -70,6 +71,14 @@ class Structure(Section):
     def drive(self) -> Drive:
         """What the model sees of the inputs."""
         return Drive(self.filters or (), self.delays or ())
+
+    def groups(self, outputs: int) -> tuple[tuple[int, ...], ...]:
+        """The output columns of every model: all together where `joint`, else one each."""
+        return (tuple(range(outputs)),) if self.joint else tuple((column,) for column in range(outputs))
+
+    def slower(self, part: int) -> tuple[int, ...]:
+        """The components whose states drive component `part`."""
+        return cascade.slower(self.resolutions, part) if self.cascade else ()
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,6 @@ from mrgpssm.training.step import member_inputs
 _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for
 _PLACES = 2000
 
-Groups = tuple[tuple[int, ...], ...]
-
-
-def output_groups(structure: Structure, outputs: int) -> Groups:
-    """The output columns of every model: all together where `joint`, else one each."""
-    return (tuple(range(outputs)),) if structure.joint else tuple((column,) for column in range(outputs))
-
 
 def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM[Component]:
     """One model at its starting values."""

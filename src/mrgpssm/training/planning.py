@@ -7,7 +7,6 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec
 from mrgpssm.training.backfit import Plan
 from mrgpssm.training.fleet import Member, make_fleet
-from mrgpssm.training.members import output_groups
 
 Sequences = list[Sequence]
 
@@ -41,7 +40,7 @@ def list_members(spec: Spec, sequences: int, outputs: int, held_out: int = 0) ->
     training = np.pad(np.concatenate([np.tile(everything, (restarts, 1)), folds]), ((0, 0), (0, held_out)))
     return [
         Member(seed, group, number, columns, training[number], max(0, number - restarts + 1))
-        for group, columns in enumerate(output_groups(spec.structure, outputs))
+        for group, columns in enumerate(spec.structure.groups(outputs))
         for number in range(restarts + spec.bands.folds)
     ]
 
@@ -64,4 +63,4 @@ def _unseen(spec: Spec, training: Sequences, held_out: Sequences, filled: list[F
     measured = np.concatenate([first + f.rows for first, f in zip(offsets, filled, strict=False)])
     whole = np.zeros((len(each), offsets[-1]), bool)
     whole[:, measured] = each
-    return np.tile(whole, (len(output_groups(spec.structure, training[0].outputs.shape[1])), 1))
+    return np.tile(whole, (len(spec.structure.groups(training[0].outputs.shape[1])), 1))

@@ -17,7 +17,7 @@ def training(evidence: RunEvidence) -> Section:
     learned, panels = evidence.learned, []
     each = trace.bound.shape[1] // len(learned.groups)  # restarts, and then folds
     for g, group in enumerate(learned.groups):
-        member = g * each + int(learned.bounds[g].argmax())
+        member = g * each + (int(learned.bounds[g].argmax()) if learned.bounds.size else 0)
         name = ", ".join(evidence.output_names[k] for k in group)
         panels += _panels(evidence, trace, member, name)
     skipped = "" if np.isfinite(trace.kl).any() else " This run's trace holds no KL terms, so only the bound is drawn."

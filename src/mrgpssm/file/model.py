@@ -1,0 +1,228 @@
+"""Model files, format 1: what a simulation needs, every value checked, and how the model was made.
+
+A file is checked in this order: checksum, kind, version, schema, sizes, shapes and types, finiteness. Nothing is built
+before the sizes are those of tensors that are there. What a file names is looked up in fixed tables; nothing is ever
+imported or executed from it. NumPy alone: the runtime reads its models here, too.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mrgpssm.errors import ConfigError, ModelFileError
+from mrgpssm.file.tensors import pack, unpack
+from mrgpssm.spec import Number, Structure, Whole, options_of
+
+Tensors = dict[str, np.ndarray]
+Shapes = dict[str, tuple[int, ...]]
+
+FORMAT_VERSION = 1
+_KIND = "mrgpssm-model"
+_KEYS = {"version", "structure", "inputs", "outputs", "units", "dt", "rounds", "seen", "provenance"}
+_STRUCTURE = set(options_of(Structure)) - {"static", "trees"}
+# The tensors of a component and their axes: d latent dimensions, m inducing points, u drives, z = d + u.
+_COMPONENT = {
+    "initial.mean": "d",
+    "initial.raw_factor": "dd",
+    "initial.prior_mean": "d",
+    "initial.prior_raw_factor": "dd",
+    "transition.gp.inducing": "dmz",
+    "transition.gp.kernel.raw_amplitude": "",
+    "transition.gp.kernel.raw_lengthscales": "z",
+    "transition.gp.posterior.mean": "dm",
+    "transition.gp.posterior.raw_factor": "dmm",
+    "transition.raw_process_noise": "d",
+}
+_MEAN = {
+    "stable": {"transition.mean.raw_contraction": "dd", "transition.mean.B": "du", "transition.mean.b": "d"},
+    "paper": {},
+}
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a model file holds.
+
+    Attributes:
+        structure: What the model is made of; no option is None.
+        input_names: Names of the inputs.
+        output_names: Names of the outputs.
+        units: Units of some of them, by name.
+        dt: Seconds from one row to the next.
+        scaling: `input_mean`, `input_sd`, `output_mean` and `output_sd`, one value per column.
+        calibration: Factors on the deviations of samples from their mean, (D_y,).
+        noise: `weights`, `dof` and `edges` of a Student's t, as in `StudentNoise`, where one was learned.
+        ensemble: Raw tensors of every model by the names of their leaves, in rounds: the best restart of every group of
+            outputs, the second best, and so on.
+        seen: What is remembered of the training data, as JSON, or None.
+        provenance: How the model was made, as JSON; nothing that simulates reads it.
+    """
+
+    structure: Structure
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    units: dict[str, str]
+    dt: float
+    scaling: Tensors
+    calibration: np.ndarray
+    noise: Tensors | None
+    ensemble: tuple[tuple[Tensors, ...], ...]
+    seen: Any
+    provenance: dict[str, Any]
+
+
+def pack_model(model: StoredModel) -> bytes:
+    """The bytes of a model file; equal models have equal bytes."""
+    options = model.structure.to_json()
+    content = {
+        "version": FORMAT_VERSION,
+        "structure": {key: options[key] for key in _STRUCTURE},
+        "inputs": list(model.input_names),
+        "outputs": list(model.output_names),
+        "units": model.units,
+        "dt": model.dt,
+        "rounds": len(model.ensemble),
+        "seen": model.seen,
+        "provenance": model.provenance,
+    }
+    tensors = {"calibration": model.calibration} | _put_under("scaling", model.scaling)
+    tensors |= _put_under("noise", model.noise or {})
+    for number, members in enumerate(model.ensemble):
+        for group, member in enumerate(members):
+            tensors |= _put_under(f"models.{number}.{group}", member)
+    return pack(_KIND, content, tensors)
+
+
+def unpack_model(data: bytes, name: str) -> StoredModel:
+    """What the bytes of a model file hold, checked; `name` is what messages call the file."""
+    content, tensors = unpack(data, _KIND, name)
+    try:
+        return _read(content, tensors)
+    except (ConfigError, ModelFileError) as error:
+        raise ModelFileError(f"{name}: {error!s:.300}") from None
+
+
+def _read(content: dict[str, Any], tensors: Tensors) -> StoredModel:
+    _check_version(content.get("version"))
+    odd = sorted(set(content) ^ _KEYS)
+    if odd:
+        raise ModelFileError(f"the metadata key {odd[0][:60]!r} is missing or unknown.")
+    structure = _read_structure(content["structure"])
+    inputs, outputs = (_read_names(content[key], key) for key in ("inputs", "outputs"))
+    dt, rounds = Number().check("dt", content["dt"]), Whole().check("rounds", content["rounds"])
+    units, provenance = content["units"], content["provenance"]
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        raise ModelFileError("units must map names to texts.")
+    if not isinstance(provenance, dict):
+        raise ModelFileError("the provenance must be a table.")
+    groups, components = len(structure.groups(len(outputs))), len(structure.resolutions)
+    if rounds * groups * components * len(_COMPONENT) > len(tensors):
+        raise ModelFileError("its settings ask for more models than there are tensors.")
+    shared = _shared_shapes(structure, len(inputs), len(outputs), "noise.weights" in tensors)
+    member = _member_shapes(structure, len(inputs), len(outputs))
+    places = [[f"models.{number}.{group}" for group in range(groups)] for number in range(rounds)]
+    own = {f"{place}.{key}": shape for row in places for place in row for key, shape in member.items()}
+    _check_tensors(tensors, shared, own, structure.precision)
+    _check_values(tensors)
+    return StoredModel(
+        structure=structure,
+        input_names=inputs,
+        output_names=outputs,
+        units=units,
+        dt=dt,
+        scaling=_take_under("scaling", tensors),
+        calibration=tensors["calibration"],
+        noise=_take_under("noise", tensors) or None,
+        ensemble=tuple(tuple({key: tensors[f"{place}.{key}"] for key in member} for place in row) for row in places),
+        seen=content["seen"],
+        provenance=provenance,
+    )
+
+
+def _check_version(number: Any) -> None:
+    """A newer version is refused before anything else is looked at."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ModelFileError(f"the format version is {number!r:.40}; it must be a whole number, at least 1.")
+    if number > FORMAT_VERSION:
+        raise ModelFileError(
+            f"written in format {number!r:.40}; this mrgpssm reads up to {FORMAT_VERSION}. Update mrgpssm."
+        )
+
+
+def _read_structure(table: Any) -> Structure:
+    if not isinstance(table, dict) or {key for key, value in table.items() if value is not None} != _STRUCTURE:
+        raise ModelFileError(f"the options of its structure are not those of format {FORMAT_VERSION}.")
+    return Structure(**table)
+
+
+def _read_names(value: Any, key: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+        raise ModelFileError(f"{key} must be a list of names.")
+    if len(set(value)) != len(value):
+        raise ModelFileError(f"{key} has a name twice.")
+    return tuple(value)
+
+
+def _shared_shapes(structure: Structure, inputs: int, outputs: int, noisy: bool) -> Shapes:
+    """The tensors that all models of a file share."""
+    drives = structure.drive.width(inputs)
+    columns = {"input": drives, "output": outputs}
+    shapes: Shapes = {f"scaling.{side}_{what}": (n,) for side, n in columns.items() for what in ("mean", "sd")}
+    shapes["calibration"] = (outputs,)
+    if noisy:
+        weights = (outputs, feature_count(drives))
+        shapes |= {"noise.weights": weights, "noise.dof": (outputs,), "noise.edges": (outputs, 2)}
+    return shapes
+
+
+def feature_count(drives: int) -> int:
+    """The length of φ = [1, z, z²/2, m u] with z = [m, log d, u], which the scale of `StudentNoise` is linear in."""
+    return 1 + 2 * (2 + drives) + drives
+
+
+def _member_shapes(structure: Structure, inputs: int, outputs: int) -> Shapes:
+    """The tensors of one model, by the names of its leaves."""
+    d, width = structure.latent_dim, len(structure.groups(outputs)[0])
+    if d < width:
+        raise ModelFileError(f"{width} joint outputs need at least as many latent dimensions.")
+    shapes: Shapes = {"raw_observation_noise": (width,)}
+    for part in range(len(structure.resolutions)):
+        u = structure.drive.width(inputs) + d * len(structure.slower(part))
+        sizes = {"d": d, "m": structure.inducing, "u": u, "z": d + u}
+        for key, axes in (_COMPONENT | _MEAN[structure.preset]).items():
+            shapes[f"components.{part}.{key}"] = tuple(sizes[axis] for axis in axes)
+    return shapes
+
+
+def _check_tensors(tensors: Tensors, shared: Shapes, own: Shapes, precision: str) -> None:
+    """Names, types and shapes: shared tensors are of 64 bits, those of the models have the model's precision."""
+    for shapes, dtype in ((shared, "float64"), (own, precision)):
+        for key, shape in shapes.items():
+            if key not in tensors:
+                raise ModelFileError(f"tensor {key} is missing; the file does not fit its own settings.")
+            if tensors[key].shape != shape or str(tensors[key].dtype) != dtype:
+                found = f"{tensors[key].dtype}{list(tensors[key].shape)}"
+                raise ModelFileError(f"tensor {key} is {found}; its settings ask for {dtype}{list(shape)}.")
+    spare = set(tensors) - set(shared) - set(own)
+    if spare:
+        raise ModelFileError(f"tensor {min(spare)[:80]!r} is not part of a model with these settings.")
+
+
+def _check_values(tensors: Tensors) -> None:
+    for key, values in tensors.items():
+        if not np.isfinite(values).all():
+            raise ModelFileError(f"tensor {key} holds values that are not finite.")
+    for key in ("scaling.input_sd", "scaling.output_sd", "calibration"):
+        if not (tensors[key] > 0).all():
+            raise ModelFileError(f"tensor {key} must be positive.")
+    if "noise.dof" in tensors and not (tensors["noise.dof"] > 2).all():
+        raise ModelFileError("the noise must have more than 2 degrees of freedom.")
+
+
+def _put_under(prefix: str, tensors: Tensors) -> Tensors:
+    return {f"{prefix}.{key}": tensor for key, tensor in tensors.items()}
+
+
+def _take_under(prefix: str, tensors: Tensors) -> Tensors:
+    return {key.removeprefix(f"{prefix}."): t for key, t in tensors.items() if key.startswith(f"{prefix}.")}
