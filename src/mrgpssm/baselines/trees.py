@@ -13,7 +13,7 @@ from mrgpssm.baselines.folds import Fold, Piece, folds
 from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Linear, fit_ridge
 from mrgpssm.baselines.scoring import Predictive
-from mrgpssm.errors import ConfigError
+from mrgpssm.blend.forest import need_sklearn
 from mrgpssm.prediction.forecast import LEVELS
 
 _RIDGE = 1e-4
@@ -204,14 +204,6 @@ def pinball(quantiles: np.ndarray, measured: np.ndarray) -> float:
     levels = np.array(LEVELS)[:, None, None]
     excess = quantiles - measured
     return float(np.mean(((excess > 0) - levels) * excess))
-
-
-def need_sklearn() -> None:
-    """A clear word where the extra is missing; loads it, so that `_threads` finds its thread pool."""
-    try:
-        import sklearn.ensemble  # noqa: F401
-    except ImportError:
-        raise ConfigError("Boosted trees need scikit-learn; install mrgpssm[baselines].") from None
 
 
 def _threads(rows: int) -> threadpool_limits:

@@ -1,6 +1,16 @@
 """Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
 
-from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
+from mrgpssm.data.collect import (
+    Data,
+    Inputs,
+    Warmup,
+    as_inputs,
+    as_list,
+    as_warmup,
+    check_alike,
+    check_lengths,
+    match,
+)
 from mrgpssm.data.drive import apply_drive, follow_drive
 from mrgpssm.data.fill import Filled, fill, samples_between
 from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
@@ -19,9 +29,11 @@ __all__ = [
     "Seen",
     "Sequence",
     "Series",
+    "Warmup",
     "apply_drive",
     "as_inputs",
     "as_list",
+    "as_warmup",
     "check_alike",
     "check_lengths",
     "draw_windows",

@@ -19,10 +19,10 @@ def stablehlo(model: RuntimeModel) -> bytes:
     units; row i of the outputs is that before input i acts. `states` of the first call are those that `first_states`
     gives; a later call goes on with what the one before returned.
     """
-    if model.filters or model.delays or model.blend.parts:
+    if model.filters or model.delays:
         raise ConfigError(
-            "A StableHLO file holds neither averages or delays of inputs nor a static part or trees; use --format c, "
-            "or fit without filters, delays, static and trees."
+            "A StableHLO file holds neither averages nor delays of inputs; use --format c, or fit without filters and "
+            "delays."
         )
     dtype = jnp.dtype(model.precision)
     with floating_point(model.precision):

@@ -21,10 +21,6 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.noise_files import noise_tensors, read_noise
 from mrgpssm.runtime.output import OutputLaw
-from mrgpssm.runtime.part import Blend
-from mrgpssm.runtime.part_files import part_tensors, read_parts
-from mrgpssm.runtime.static import StaticPart
-from mrgpssm.runtime.trees import TreesPart
 from mrgpssm.spec import Number, Spec, Whole, make_spec
 from mrgpssm.spec.cascade import slower
 from mrgpssm.training.members import Groups, model_shape, output_groups
@@ -35,8 +31,8 @@ _KEYS = {"version", "options", "inputs", "outputs", "units", "dt", "packages", "
 _MAY_BE = {"seen"}
 # Options that came with a format, and what they mean before it.
 _ADDED = {2: {"ensemble": 1, "calibrate": True}, 3: {"filters": [], "folds": 0, "noise": "gaussian"}}
-_ADDED |= {4: {"delays": [], "static": 0}}
-_ADDED |= {5: {"finetune": 0, "cascade": False, "optimiser": "adam", "early_stopping": False, "trees": 0}}
+_ADDED |= {4: {"delays": []}}
+_ADDED |= {5: {"finetune": 0, "cascade": False, "optimiser": "adam", "early_stopping": False}}
 _SCALING = ("input_mean", "input_sd", "output_mean", "output_sd")
 
 
@@ -45,9 +41,9 @@ class FittedModel:
     """What training leaves: one or more models per group of output columns, and the way to the data's units.
 
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
-    samples from their mean are multiplied by `calibration`, one factor per output. `static` and `trees` are
-    the instantaneous parts. `bounds` and `skipped` are (groups, restarts): the lower bound of every restart, and its
-    skipped steps. `seen` is what is remembered of the training data; older files have nothing of it.
+    samples from their mean are multiplied by `calibration`, one factor per output. `bounds` and `skipped` are (groups,
+    restarts): the lower bound of every restart, and its skipped steps. `seen` is what is remembered of the training
+    data; older files have nothing of it.
     """
 
     spec: Spec
@@ -61,14 +57,7 @@ class FittedModel:
     skipped: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None = None
-    static: StaticPart | None = None
-    trees: TreesPart | None = None
     seen: Seen | None = None
-
-    @property
-    def blend(self) -> Blend:
-        """The instantaneous parts beside the components."""
-        return Blend.of(len(self.output_names), static=self.static, trees=self.trees)
 
     @functools.cached_property
     def output_law(self) -> OutputLaw:
@@ -120,7 +109,6 @@ def model_bytes(model: FittedModel) -> bytes:
     tensors |= {"bounds": np.asarray(model.bounds, float), "skipped": np.asarray(model.skipped, np.int64)}
     tensors |= {"calibration": np.asarray(model.calibration, float)}
     tensors |= noise_tensors(model.noise)
-    tensors |= part_tensors(model.blend)
     for number, models in enumerate(model.ensemble):
         for index, ssm in enumerate(models):
             tensors |= named_leaves(ssm, _prefix(number, index))
@@ -158,14 +146,13 @@ def parse_model(data: bytes, name: str) -> FittedModel:
             for number in range(rounds)
         )
     noise = read_noise(tensors, spec.bands.noise, len(outputs), len(drives), name)
-    parts = read_parts(tensors, len(outputs), len(drives), spec.structure.static, spec.structure.trees, name)
     model = FittedModel(
-        spec, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise, *parts
+        spec, ensemble, Scaling(*statistics), inputs, outputs, units, dt, bounds, skipped, calibration, noise
     )
     if "seen" in content:
         model = replace(model, seen=Seen.from_json(content["seen"], len(inputs), name))
     known = {"bounds", "skipped", "calibration", *(f"scaling.{key}" for key in _SCALING)}
-    known |= {*noise_tensors(noise), *part_tensors(model.blend)}
+    known |= {*noise_tensors(noise)}
     extra = sorted(key for key in tensors if key not in known and not key.startswith(("models.", "ensemble.")))
     if extra:
         raise ModelFileError(f"{name}: tensor {extra[0][:60]!r} is not part of a model.")

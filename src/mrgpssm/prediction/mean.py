@@ -28,8 +28,7 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
                     driven = jnp.asarray(np.hstack([inputs, *(states[j] for j in ssm.slower(part))]), dtype)
                     outputs, states[part] = _component_run(ssm.components[part], driven, steps)
                     total[:, list(columns)] += np.asarray(outputs, float)
-    mean = total / len(model.ensemble)
-    mean = (model.blend.rest * mean + model.blend.course(inputs))[filled.rows]
+    mean = (total / len(model.ensemble))[filled.rows]
     return model.scaling.output_mean + model.scaling.output_sd * mean
 
 

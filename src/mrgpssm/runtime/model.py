@@ -12,7 +12,6 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw
-from mrgpssm.runtime.part import Blend
 from mrgpssm.runtime.run import Course, Simulation, mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
 
@@ -45,7 +44,6 @@ class RuntimeModel:
     output_sd: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None
-    blend: Blend
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
 

@@ -1,18 +1,15 @@
 """The law of measurements as tensors of a model file: written under their names, read with every check."""
 
 from mrgpssm.errors import ModelFileError
+from mrgpssm.file.numbers import Tensors, numbers
 from mrgpssm.runtime.noise import StudentNoise, feature_count
-from mrgpssm.runtime.part_files import Tensors, named, numbers, read_trees
-
-MOST_TREES = 1_000
 
 
 def noise_tensors(noise: StudentNoise | None) -> Tensors:
     """What the tensors are called; there are none where no law was learned."""
     if noise is None:
         return {}
-    own = {f"noise.{key}": getattr(noise, key) for key in ("weights", "dof", "edges")}
-    return own | ({} if noise.trees is None else named(noise.trees, "noise.trees"))
+    return {f"noise.{key}": getattr(noise, key) for key in ("weights", "dof", "edges")}
 
 
 def read_noise(tensors: Tensors, kind: object, outputs: int, drives: int, name: str) -> StudentNoise | None:
@@ -24,7 +21,4 @@ def read_noise(tensors: Tensors, kind: object, outputs: int, drives: int, name: 
     edges = numbers(tensors, "noise.edges", (outputs, 2), name)
     if not (dof > 2).all():
         raise ModelFileError(f"{name}: the noise must have more than 2 degrees of freedom.")
-    trees = read_trees(tensors, "noise.trees", outputs, drives + 2, MOST_TREES, name) if kind == "boosted" else None
-    if trees is not None and not ((trees.shares >= 0) & (trees.shares <= 1)).all():
-        raise ModelFileError(f"{name}: the shares of the noise's trees must be in 0..1.")
-    return StudentNoise(weights, dof, edges, trees)
+    return StudentNoise(weights, dof, edges)

@@ -11,8 +11,6 @@ from mrgpssm.file.tensors import read_tensors, unpack
 from mrgpssm.runtime.arrays import JITTER, PRESETS, lower_triangular, make_arrays
 from mrgpssm.runtime.model import Initial, RuntimeModel
 from mrgpssm.runtime.noise_files import read_noise
-from mrgpssm.runtime.part import Blend
-from mrgpssm.runtime.part_files import read_parts
 from mrgpssm.spec.cascade import slower
 
 FORMAT_VERSION = 5
@@ -68,7 +66,6 @@ def parse(data: bytes, name: str) -> RuntimeModel:
         **scaling,
         calibration=calibration,
         noise=read_noise(tensors, options.get("noise", "gaussian"), len(outputs), drives, name),
-        blend=_blend(tensors, options, len(outputs), drives, name),
         arrays=make_arrays(found, noise, options["preset"], options["precision"], driving),
         initials=tuple(tuple(_initial(c) for c in model) for model in found),
     )
@@ -117,16 +114,6 @@ def _delays(options: dict[str, Any], name: str) -> tuple[int, ...]:
     if not whole or len(delays) > _FILTERS:
         raise ModelFileError(f"{name}: delays must be a list of at most {_FILTERS} whole numbers from 1 to {_DELAY}.")
     return tuple(delays)
-
-
-def _blend(tensors: Tensors, options: dict[str, Any], outputs: int, drives: int, name: str) -> Blend:
-    """The instantaneous parts; formats before 4 have none, and format 4 has no trees."""
-    most = {key: options.get(key, 0) for key in ("static", "trees")}
-    for key, value in most.items():
-        if value != 0 and not _is_count(value):
-            raise ModelFileError(f"{name}: {key} must be a whole number, at least 0.")
-    static, trees = read_parts(tensors, outputs, drives, most["static"], most["trees"], name)
-    return Blend.of(outputs, static=static, trees=trees)
 
 
 def _shapes(n: dict[str, int], preset: str) -> dict[str, tuple[int, ...]]:

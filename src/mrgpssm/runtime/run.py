@@ -12,8 +12,6 @@ import numpy as np
 
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.distributions.counters import Words, fold_in, normal, seed_key
-from mrgpssm.runtime.output import add_up, blend_parts
-from mrgpssm.runtime.part import row_before
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
@@ -163,8 +161,7 @@ def mean_run(model: "RuntimeModel", course: Course) -> np.ndarray:
     for row, u in enumerate(scaled):
         outputs[row] = emitted(model, x)[..., 0]
         x = walker.mean_step(x, u, course.steps[row])
-    mean = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)
-    mean = (model.blend.rest * mean + model.blend.course(scaled))[course.rows]
+    mean = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)[course.rows]
     return model.output_mean + model.output_sd * mean
 
 
@@ -172,12 +169,12 @@ def sample_run(
     model: "RuntimeModel", course: Course, samples: int, seed: int, levels: tuple[float, ...], keep: bool
 ) -> Simulation:
     """Mean, deviation, quantiles and, where kept, samples of a free run, chunk by chunk."""
-    scaled, before = course.drives[course.rows], row_before(course.drives)[course.rows]
+    scaled = course.drives[course.rows]
     shape, offset, scale = (len(scaled), len(model.output_names)), model.output_mean, model.output_sd
     mean, std, quantiles = np.empty(shape), np.empty(shape), {q: np.empty(shape) for q in levels}
     paths = np.empty((samples, *shape)) if keep else None
     for rows, outputs in _chunks(model, course, samples, seed):
-        found = model.output_law.measure(add_up(blend_parts(model.blend, [outputs], before[rows])), scaled[rows])
+        found = model.output_law.measure(outputs, scaled[rows])
         mean[rows], std[rows] = offset + scale * found.mean, scale * found.std
         for level, values in zip(levels, found.quantiles(levels), strict=True):
             quantiles[level][rows] = offset + scale * values

@@ -9,8 +9,8 @@ s, P its variance over the samples, c the covariance of states and p, and R the 
 
 Mean and covariance of the samples become exactly those of the Kalman update with the samples' own covariance; where
 the model is linear and Gaussian the filter tends to the Kalman filter as samples grow. Calibration multiplies
-deviations and noise alike, which leaves K as it is: it enters the reported bands alone. Instantaneous parts have no
-state to correct: every model of the ensemble is corrected as if it were alone.
+deviations and noise alike, which leaves K as it is: it enters the reported bands alone. Every model of the ensemble is
+corrected as if it were alone.
 
 Where a law of measurements was learned, bands follow it, with the input that acts from now on. Then R is the variance
 of a measurement by that law less the variance of the samples, and never less than that of the trained noise: the law
@@ -25,8 +25,7 @@ import numpy as np
 
 from mrgpssm.arrays.drive import Memory
 from mrgpssm.errors import DataError
-from mrgpssm.runtime.output import Measurements, add_up, blend_parts
-from mrgpssm.runtime.part import row_before
+from mrgpssm.runtime.output import Measurements
 from mrgpssm.runtime.run import Course, Randomness, begin, emitted, joined
 
 if TYPE_CHECKING:
@@ -112,10 +111,9 @@ class Stepper:
         """
         start, values = self.state, self.model.checked(inputs)
         course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
-        before = row_before(course.drives, self._drive)[course.rows]
         outputs = np.array(list(self._walk(course)))[course.rows]
         self.state = start
-        return self._in_units(self._measure(outputs, before, course.drives[course.rows]))
+        return self._in_units(self._measure(outputs, course.drives[course.rows]))
 
     def _walk(self, course: Course) -> Iterator[np.ndarray]:
         """The samples of the outputs before every step, which is taken then."""
@@ -129,13 +127,11 @@ class Stepper:
 
     def _now(self, drive: np.ndarray) -> Measurements:
         """The outputs now, if this drive acts from now on."""
-        before = drive if self._drive is None else self._drive
-        return self._measure(emitted(self.model, self._states)[None], before[None], drive[None])
+        return self._measure(emitted(self.model, self._states)[None], drive[None])
 
-    def _measure(self, outputs: np.ndarray, before: np.ndarray, drive: np.ndarray) -> Measurements:
-        """From (T, N, D_g, S) samples of the components, and what drives them up to and from every row."""
-        samples = joined(self.model, outputs, self.samples)
-        return self.model.output_law.measure(add_up(blend_parts(self.model.blend, [samples], before)), drive)
+    def _measure(self, outputs: np.ndarray, drive: np.ndarray) -> Measurements:
+        """From (T, N, D_g, S) samples of the outputs, and what drives them from every row on."""
+        return self.model.output_law.measure(joined(self.model, outputs, self.samples), drive)
 
     def _in_units(self, found: Measurements) -> Estimate:
         model = self.model
