@@ -22,7 +22,7 @@ CASES = 1000
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("parse", [parse_model, runtime.parse], ids=["package", "runtime"])
 def test_damaged_models_are_refused_or_used(number, parse):
     fuzzer = Fuzzer((GOLDEN / f"model-v{number}.mrgpssm").read_bytes(), "mrgpssm-model", number)

@@ -40,7 +40,7 @@ print(json.dumps([heavy, run.mean.tolist(), run.std.tolist(), run.quantiles[0.05
 """
 
 
-@pytest.mark.parametrize("number", [2, 3, 4, 5])
+@pytest.mark.parametrize("number", [2, 3])
 def test_a_process_without_jax_gives_the_golden_numbers(number):
     path, inputs = HERE / f"model-v{number}.mrgpssm", json.dumps(recording(2).inputs.tolist())
     done = subprocess.run([sys.executable, "-c", PROBE, path], input=inputs, capture_output=True, text=True, check=True)
@@ -56,10 +56,8 @@ CASES = {
     "float32": {"resolutions": (30, 1), "rounds": 2, "inducing": 20},
     "filters": {"resolutions": (3, 1), "filters": (2, 15), "precision": "float64"},
     "delays": {"resolutions": (3, 1), "filters": (4,), "delays": (9, 2), "precision": "float64"},
-    "static": {"resolutions": (3, 1), "delays": (5,), "static": 30, "precision": "float64", "rounds": 2},
-    "trees": {"resolutions": (3, 1), "filters": (4,), "trees": 12, "precision": "float64", "joint": True},
-    "noise": {"resolutions": (3, 1), "delays": (5,), "noise": "boosted", "folds": 2, "precision": "float64", "rounds": 2},
-    "both": {"resolutions": (3, 1), "delays": (5,), "static": 30, "trees": 7, "rounds": 2},
+    "joint": {"resolutions": (3, 1), "filters": (4,), "precision": "float64", "joint": True},
+    "noise": {"resolutions": (3, 1), "delays": (5,), "noise": "student", "folds": 2, "precision": "float64", "rounds": 2},
 }  # fmt: skip
 
 

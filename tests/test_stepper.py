@@ -21,7 +21,7 @@ def golden() -> runtime.RuntimeModel:
     return runtime.load(HERE / "model-v2.mrgpssm")
 
 
-@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("number", [2, 3])
 def test_without_measurements_it_is_the_free_run(number):
     model, inputs = replace(runtime.load(HERE / f"model-v{number}.mrgpssm"), noise=None), recording(2).inputs
     run, stepper = model.simulate(inputs, samples=9, seed=4), model.stepper(samples=9, seed=4)
@@ -36,7 +36,7 @@ def test_an_estimator_makes_the_same_stepper(golden):
     np.testing.assert_array_equal([ours.update(u).mean for u in inputs], [theirs.update(u).mean for u in inputs])
 
 
-@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("number", [2, 3])
 def test_a_state_can_be_kept_and_a_forecast_moves_nothing(number):
     inputs, stepper = recording(2).inputs, runtime.load(HERE / f"model-v{number}.mrgpssm").stepper(samples=8)
     for u, y in zip(inputs[:70], recording(2).outputs, strict=False):

@@ -19,7 +19,7 @@ from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
 pytestmark = [pytest.mark.once, pytest.mark.skipif(os.name != "posix", reason="links, pipes and devices of POSIX")]
-GOLDEN = Path(__file__).parent / "golden" / "model-v5.mrgpssm"
+GOLDEN = Path(__file__).parent / "golden" / "model-v3.mrgpssm"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mrgpssm.blend.files import check_savable, write_blend
 from mrgpssm.blend.fitted import FittedBlend, LeftOut, learn_noise, learn_shares, run_parts
-from mrgpssm.blend.parts import Learner, name_parts, settle_parts, usable_folds
+from mrgpssm.blend.parts import Learner, check_measured, name_parts, settle_parts, usable_folds
 from mrgpssm.blend.simulator import Simulator
 from mrgpssm.blend.static import StaticGP, StaticTrees
 from mrgpssm.data import (
@@ -132,6 +132,8 @@ class Blend:
         held_out = None if validation is None else as_list(validation, *names)
         parts, self.chosen_ = settle_parts(name_parts(self._given()), training)
         folds = [] if held_out else usable_folds(training, Whole(2).check("folds", self.folds), parts)
+        if held_out:
+            check_measured(held_out)
         if run_dir is not None:
             check_savable(parts, "Without run_dir it can be blended all the same.")
         doubts = doubt_training(training, held_out or [], _ask_of_data(parts, len(folds)))
@@ -261,7 +263,8 @@ class Blend:
             left_out.extend(run_parts(parts, s, about["scaling"], seed=self.seed) for s in sequences)
 
         for k in folds:
-            whose, own = f"fold {k + 1} of {self.folds}", trained_on(training, self.folds, k)
+            whose = f"fold {k + 1} of {self.folds}"
+            own = trained_on(training, self.folds, k)
             parts = learner.fit(own, Path("folds", str(k + 1)), whose)
             run_over(parts, unseen(training, self.folds, k), whose)
         parts = learner.fit(training, Path("parts"), "the blend")

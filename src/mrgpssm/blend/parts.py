@@ -4,13 +4,16 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from mrgpssm.advice.automatic import choose_drive
 from mrgpssm.blend.simulator import Simulator, call, copy_untrained, takes
 from mrgpssm.blend.static import AbstractStatic
-from mrgpssm.data import Scaling, Sequence, trained_on
+from mrgpssm.data import Scaling, Sequence, trained_on, unseen
 from mrgpssm.errors import ConfigError, DataError, DataWarning
 from mrgpssm.estimator.estimator import MRGPSSM, from_fitted
 from mrgpssm.prediction.fitted import read_model
@@ -20,7 +23,7 @@ from mrgpssm.training.runs import RunDirectory
 Parts = dict[str, Simulator]
 
 
-def name_parts(given: Iterable[Simulator] | Mapping[str, Simulator]) -> Parts:
+def name_parts(given: SequenceOf[Simulator] | Mapping[str, Simulator]) -> Parts:
     """Parts by name; those of a list are called after their classes."""
     parts: Parts = {}
     if isinstance(given, Mapping):
@@ -66,7 +69,7 @@ def settle_parts(parts: Parts, training: list[Sequence]) -> tuple[Parts, tuple[s
 
 
 def usable_folds(training: list[Sequence], folds: int, parts: Parts) -> list[int]:
-    """Numbers of the folds that parts can be trained in: where an output was never measured, a fold is left out."""
+    """Numbers of the folds that parts can be trained in: where an input does not vary, a fold is left out."""
     shortest = min(map(len, training))
     if len(training) < folds and folds > shortest // 2:
         raise ConfigError(f"folds = {folds} would cut {shortest} rows into stretches of less than two; use fewer.")
@@ -84,7 +87,18 @@ def usable_folds(training: list[Sequence], folds: int, parts: Parts) -> list[int
         found.append(k)
     if not found:
         raise DataError("No fold can be trained; give validation recordings, or fewer folds.")
+    check_measured([s for k in found for s in unseen(training, folds, k)])
     return found
+
+
+def check_measured(left_out: list[Sequence]) -> None:
+    """Every output is measured somewhere in what was left out."""
+    for column, name in enumerate(left_out[0].output_names):
+        if all(np.isnan(s.outputs[:, column]).all() for s in left_out):
+            raise DataError(
+                f"Output {name!r} is measured in no recording that can be left out to learn shares on; give "
+                "validation recordings that have it, or leave it out."
+            )
 
 
 @dataclass(frozen=True)

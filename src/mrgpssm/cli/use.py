@@ -111,7 +111,7 @@ def evaluate(
 
 
 def _load(path: Path):
-    from mrgpssm.estimator.estimator import load
+    from mrgpssm import load
 
     if path.is_dir():
         if not (path / "model.mrgpssm").exists():
