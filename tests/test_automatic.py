@@ -11,7 +11,7 @@ import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence
-from mrgpssm.advice.automatic import LONG, choose
+from mrgpssm.advice.automatic import LONG, choose, choose_drive
 from mrgpssm.advice.suggest import suggest
 from mrgpssm.cli import main
 from mrgpssm.spec import Spec, arrange, make_spec
