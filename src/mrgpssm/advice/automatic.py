@@ -2,8 +2,8 @@
 
 What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
 constants, a mixture of restarts, and bands learned on folds. Many long recordings (four, with 5,000 rows in all) also
-get averaged and delayed inputs, a static part, boosted trees and learned noise; a single one cannot show whether those
-carry over. Short data get one or two small components and a static part.
+get averaged and delayed inputs and a learned noise law; a single one cannot show whether those carry over. Short data
+get one or two small components.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from mrgpssm.advice.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
+from mrgpssm.arrays.drive import Drive
 from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.spec import Spec, make_spec
@@ -50,7 +51,7 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Choice:
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
     if kept.get("folds") == 0 and not validated:
-        chosen |= {"noise": "gaussian", "static": 0, "trees": 0}  # there will be nothing to learn them from
+        chosen |= {"noise": "gaussian"}  # there will be nothing to learn it from
     if kept.get("calibrate") is False:
         chosen |= {"noise": "gaussian"}
     spec = make_spec(chosen | kept).fixed()
@@ -59,12 +60,20 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Choice:
     return Choice(spec, tuple(filter(None, said)))
 
 
+def choose_drive(training: list[Sequence]) -> Drive:
+    """The averages and delays that `MRGPSSM()` would see of the inputs: none where recordings are few."""
+    if sum(map(len, training)) < LONG or len(training) < MANY:
+        return Drive()
+    found, room, _ = _suggested(training)
+    return Drive(_filters(max(room.resolutions)), _delays(found, training[0].dt))
+
+
 def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
     found, room, why = _suggested(training)
     settings: Settings = {
         "resolutions": room.resolutions, "filters": _filters(max(room.resolutions)),
         "delays": _delays(found, training[0].dt),
-        "latent_dim": 4, "static": 2000, "trees": 250, "restarts": 3, "ensemble": 3, "noise": "boosted",
+        "latent_dim": 4, "restarts": 3, "ensemble": 3, "noise": "student",
         "steps": _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"],
     }  # fmt: skip
     return settings, [
@@ -81,7 +90,7 @@ def _few(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
     _, room, why = _suggested(training)
     return {"resolutions": room.resolutions, "restarts": 3, "ensemble": 3}, [
         (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
-        _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are, no static part, no trees"),
+        _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"),
         *_LEARNED,
     ]
 
@@ -91,7 +100,6 @@ def _short(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]
     settings: Settings = {
         "resolutions": room.resolutions, "latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10,
         "window": room.window, "buffer": room.buffer, "steps": 100, "restarts": 5, "ensemble": 5,
-        "static": rows,
     }  # fmt: skip
     return settings, [
         (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
@@ -107,24 +115,11 @@ def _sizes(why: str) -> Reason:
     return keys, lambda s: f"{s['latent_dim']} latent dimensions, {s['inducing']} inducing points: {why}"
 
 
-def _static(s: Settings) -> str:
-    return f"a static part of up to {s['static']:,} rows: its share is learned on unseen data" if s["static"] else ""
-
-
-def _trees(s: Settings) -> str:
-    return f"{s['trees']} boosted trees: they see jumps, and their share is learned as well" if s["trees"] else ""
-
-
 def _noise(s: Settings) -> str:
-    if s["noise"] == "gaussian":
-        return ""
-    helped = ", found with the help of boosted trees" if s["noise"] == "boosted" else ""
-    return f"noise with heavy tails and a width of its own at every row{helped}"
+    return "noise with heavy tails and a width of its own at every row" if s["noise"] == "student" else ""
 
 
 _LEARNED: tuple[Reason, ...] = (
-    (("static",), _static),
-    (("trees",), _trees),
     (("ensemble",), lambda s: f"the mixture of {s['ensemble']} restarts: better than one of them as a rule"),
     (("noise",), _noise),
 )

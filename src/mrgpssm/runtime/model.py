@@ -12,7 +12,6 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw, Simulation
-from mrgpssm.runtime.part import Blend
 from mrgpssm.runtime.run import mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
 from mrgpssm.runtime.walk import Course
@@ -46,7 +45,6 @@ class RuntimeModel:
     output_sd: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None
-    blend: Blend
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
 

@@ -57,15 +57,6 @@ class Structure(Section):
         "Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times.",
         fixed=(),
     )
-    static: int = option(
-        None,
-        Whole(0, 20_000),
-        "Inducing rows of an instantaneous Gaussian process of the inputs, weighed on unseen data; 0 is none.",
-        fixed=0,
-    )
-    trees: int = option(
-        None, Whole(0, 2_000), "Boosted trees of the inputs, weighed on unseen data; 0 is none.", fixed=0
-    )
 
     @property
     def drive(self) -> Drive:
@@ -143,10 +134,10 @@ class Bands(Section):
         "Further models, each trained without a part of the data; the bands are calibrated on what they left out.",
         fixed=0,
     )
-    noise: Literal["gaussian", "student", "boosted"] = option(
+    noise: Literal["gaussian", "student"] = option(
         None,
-        Choice("gaussian", "student", "boosted"),
-        "Law of measurements: gaussian; student has heavy tails and a varying width; boosted adds trees to find it.",
+        Choice("gaussian", "student"),
+        "Law of measurements: gaussian, or student: heavy tails and a width that varies from row to row.",
         fixed="gaussian",
     )
     calibrate: bool = option(True, Switch(), "Adjust the width of the bands on validation data or on folds.")
@@ -200,13 +191,8 @@ class Spec:
         if validated or self.bands.folds:
             return
         remedy = "on unseen data; give validation sequences, or folds=4."
-        for name, needs, asked in (
-            ("static", "is weighed", self.structure.static),
-            ("trees", "are weighed", self.structure.trees),
-            ("early_stopping", "is judged", self.training.early_stopping),
-        ):
-            if asked:
-                raise ConfigError(f"{name} {needs} {remedy}")
+        if self.training.early_stopping:
+            raise ConfigError(f"early_stopping is judged {remedy}")
         if self.bands.noise not in (None, "gaussian"):
             raise ConfigError(f'noise="{self.bands.noise}" is learned {remedy}')
 

@@ -37,6 +37,15 @@ def reporter(show: bool, resolutions: tuple[int, ...], label: str = "fit"):
         yield _lines(resolutions, label)
 
 
+def line_stages(show: bool, label: str) -> Callable[[str], None]:
+    """A callback that shows every stage as a line, where that is wanted."""
+
+    def name(stage: str) -> None:
+        print(printable(f"{label}: {stage}"), file=sys.stderr, flush=True)
+
+    return name if show else _ignore
+
+
 def told(*listeners: Callable[[Report], None]) -> Callable[[Report], None]:
     """One callback that tells all of them, in order."""
 
@@ -112,7 +121,4 @@ def _lines(resolutions: tuple[int, ...], label: str) -> Reporter:
             line += f", {(now - begun[0]) * (report.total - report.done) / (report.done - begun[1]):.0f} s left"
         print(printable(line), file=sys.stderr, flush=True)
 
-    def name(stage: str) -> None:
-        print(printable(f"{label}: {stage}"), file=sys.stderr, flush=True)
-
-    return Reporter(show, name)
+    return Reporter(show, line_stages(True, label))

@@ -80,9 +80,9 @@ class RunDirectory:
             write_json(self.identity, identity | {"fingerprint": mark, "packages": packages})
         self.mark = mark
 
-    def explain_stop(self) -> str:
+    def explain_stop(self, left: str = "") -> str:
         """What a stop leaves, and how to go on."""
-        left = "a checkpoint was written" if self._files() else "there is no checkpoint yet"
+        left = left or ("a checkpoint was written" if self._files() else "there is no checkpoint yet")
         if self.config.exists():
             return f"Stopped; {left}, go on with: mrgpssm resume {shlex.quote(str(self.root))}"
         return f"Stopped; {left}, go on by calling fit again with the same data, arguments and run_dir={self.root}"
