@@ -76,7 +76,6 @@ def main() -> None:
         "members": options.training.restarts + options.bands.folds,
         "fit_seconds": round(whole, 1),
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
-        "shares": {name: [round(float(s), 4) for s in part.shares] for name, part in model.fitted_.blend.parts.items()},
     }
     path = given.out / f"cost-{given.split}-{given.output}.json"
     write_record(path, record)

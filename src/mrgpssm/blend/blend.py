@@ -10,7 +10,7 @@ import pandas as pd
 
 from mrgpssm.blend.files import check_savable, write_blend
 from mrgpssm.blend.fitted import FittedBlend, LeftOut, learn_noise, learn_shares, run_parts
-from mrgpssm.blend.parts import Learner, check_measured, name_parts, settle_parts, usable_folds
+from mrgpssm.blend.parts import PartTrainer, find_folds, name_parts, settle_parts
 from mrgpssm.blend.simulator import Simulator
 from mrgpssm.blend.static import StaticGP, StaticTrees
 from mrgpssm.data import (
@@ -28,7 +28,6 @@ from mrgpssm.data import (
     trained_on,
 )
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
-from mrgpssm.errors import Interrupted
 from mrgpssm.estimator.estimator import MRGPSSM, ask_of_data
 from mrgpssm.estimator.params import get_params, set_params
 from mrgpssm.file import write_json
@@ -37,9 +36,7 @@ from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_
 from mrgpssm.prediction.scores import tabulate_scores
 from mrgpssm.spec import MOST_SEED, Training, Whole
 from mrgpssm.training.progress import announce, line_stages, warn_of
-from mrgpssm.training.runs import CHECKPOINT_SECONDS, RunDirectory, open_run
-
-_KEPT = "the parts that are finished are kept"
+from mrgpssm.training.runs import CHECKPOINT_SECONDS, open_run
 
 
 class Blend:
@@ -129,29 +126,23 @@ class Blend:
         check_alike(training)
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
-        held_out = None if validation is None else as_list(validation, *names)
+        held_out = [] if validation is None else as_list(validation, *names)
         parts, self.chosen_ = settle_parts(name_parts(self._given()), training)
-        folds = [] if held_out else usable_folds(training, Whole(2).check("folds", self.folds), parts)
-        if held_out:
-            check_measured(held_out)
+        folds = find_folds(training, held_out, Whole(2).check("folds", self.folds), parts)
         if run_dir is not None:
             check_savable(parts, "Without run_dir it can be blended all the same.")
-        doubts = doubt_training(training, held_out or [], _ask_of_data(parts, len(folds)))
+        doubts = doubt_training(training, held_out, _ask_of_data(parts, len(folds)))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
         about = {"scaling": Scaling.fit(training), "units": dict(first.units), "seen": Seen.of(training, doubts)}
         with open_run(run_dir, checkpoint_seconds) as run:
-            learner = Learner(parts, run, progress, line_stages(progress, "blend"))
+            trainer = PartTrainer(parts, run, progress, line_stages(progress, "blend"))
+            trainer.identify({"folds": len(folds), "seed": self.seed}, [*training, *held_out])
+            with trainer.explain_stop():
+                scores = self._learn(trainer, training, held_out, folds, about)
             if run is not None:
-                learner.identify(run, {"folds": len(folds), "seed": self.seed}, [*training, *(held_out or [])])
-            try:
-                self._learn(learner, training, held_out, folds, about)
-            except Interrupted as stop:
-                if run is None:
-                    raise
-                raise Interrupted(run.explain_stop(_KEPT), stop.number) from None
-            if run is not None:
-                self._leave(run)
+                write_json(run.metrics, {"validation": scores.to_dict("index")})
+                self.save(run.model)
         return self
 
     def simulate(
@@ -249,40 +240,35 @@ class Blend:
 
     def _learn(
         self,
-        learner: Learner,
+        trainer: PartTrainer,
         training: list[Sequence],
-        held_out: list[Sequence] | None,
+        held_out: list[Sequence],
         folds: list[int],
         about: dict[str, Any],
-    ) -> None:
+    ) -> pd.DataFrame:
         """Train the parts of every fold, then those of all recordings; weigh them on what they have not seen."""
         left_out: list[LeftOut] = []
 
         def run_over(parts: dict[str, Simulator], sequences: list[Sequence], whose: str) -> None:
-            learner.stage(f"free runs of {whose}")
+            trainer.stage(f"free runs of {whose}")
             left_out.extend(run_parts(parts, s, about["scaling"], seed=self.seed) for s in sequences)
 
         for k in folds:
             whose = f"fold {k + 1} of {self.folds}"
             own = trained_on(training, self.folds, k)
-            parts = learner.fit(own, Path("folds", str(k + 1)), whose)
+            parts = trainer.fit(own, Path("folds", str(k + 1)), whose)
             run_over(parts, take_unseen(training, self.folds, k), whose)
-        parts = learner.fit(training, Path("parts"), "the blend")
+        parts = trainer.fit(training, Path("parts"), "the blend")
         if held_out:
             run_over(parts, held_out, "the blend")
-        learner.stage("shares and noise")
+        trainer.stage("shares and noise")
         shares = learn_shares(left_out)
         first = training[0]
         names = {"input_names": first.input_names, "output_names": first.output_names, "dt": first.dt}
         self.fitted_ = FittedBlend(parts, shares, learn_noise(left_out, shares), **names, **about)
         terms = (self.fitted_.score_terms(run, self.seed) for run in left_out)
-        self.validation_scores_ = tabulate_scores(terms, first.output_names)
-
-    def _leave(self, run: RunDirectory) -> None:
-        """The scores, and then the blend: a run that has it is finished."""
-        if self.validation_scores_ is not None:
-            write_json(run.metrics, {"validation": self.validation_scores_.to_dict("index")})
-        self.save(run.model)
+        self.validation_scores_ = scores = tabulate_scores(terms, first.output_names)
+        return scores
 
 
 def _ask_of_data(parts: Mapping[str, Simulator], folds: int) -> Asked:

@@ -1,9 +1,10 @@
 """The parts of a blend: their names, their settings, and how they are trained, fold by fold."""
 
+import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from mrgpssm.advice.automatic import choose_drive
 from mrgpssm.blend.simulator import Simulator, call, copy_untrained, takes
 from mrgpssm.blend.static import AbstractStatic
 from mrgpssm.data import Scaling, Sequence, take_unseen, trained_on
-from mrgpssm.errors import ConfigError, DataError, DataWarning
+from mrgpssm.errors import ConfigError, DataError, DataWarning, Interrupted
 from mrgpssm.estimator.estimator import MRGPSSM, from_fitted
 from mrgpssm.prediction.fitted import read_model
 from mrgpssm.spec import Bands
@@ -68,8 +69,14 @@ def settle_parts(parts: Parts, training: list[Sequence]) -> tuple[Parts, tuple[s
     return settled, tuple(reasons)
 
 
-def usable_folds(training: list[Sequence], folds: int, parts: Parts) -> list[int]:
-    """Numbers of the folds that parts can be trained in: where an input does not vary, a fold is left out."""
+def find_folds(training: list[Sequence], held_out: list[Sequence], folds: int, parts: Parts) -> list[int]:
+    """Numbers of the folds that parts can be trained in: where an input does not vary, a fold is left out.
+
+    With validation recordings held out, there are none.
+    """
+    if held_out:
+        _check_measured(held_out)
+        return []
     shortest = min(map(len, training))
     if len(training) < folds and folds > shortest // 2:
         raise ConfigError(f"folds = {folds} would cut {shortest} rows into stretches of less than two; use fewer.")
@@ -87,11 +94,11 @@ def usable_folds(training: list[Sequence], folds: int, parts: Parts) -> list[int
         found.append(k)
     if not found:
         raise DataError("No fold can be trained; give validation recordings, or fewer folds.")
-    check_measured([s for k in found for s in take_unseen(training, folds, k)])
+    _check_measured([s for k in found for s in take_unseen(training, folds, k)])
     return found
 
 
-def check_measured(left_out: list[Sequence]) -> None:
+def _check_measured(left_out: list[Sequence]) -> None:
     """Every output is measured somewhere in what was left out."""
     for column, name in enumerate(left_out[0].output_names):
         if all(np.isnan(s.outputs[:, column]).all() for s in left_out):
@@ -102,7 +109,7 @@ def check_measured(left_out: list[Sequence]) -> None:
 
 
 @dataclass(frozen=True)
-class Learner:
+class PartTrainer:
     """Trains parts, in folders of `run` where there is one; `stage` hears what is under way."""
 
     parts: Parts
@@ -110,15 +117,27 @@ class Learner:
     progress: bool
     stage: Callable[[str], None]
 
-    def identify(self, run: RunDirectory, options: dict[str, object], sequences: Iterable[Sequence]) -> None:
-        """Make the folder that of this blend, or check that it is."""
+    @contextlib.contextmanager
+    def explain_stop(self) -> Iterator[None]:
+        """A stop while a part is trained says how to go on with the blend."""
+        try:
+            yield
+        except Interrupted as stop:
+            if self.run is None:
+                raise
+            raise Interrupted(self.run.explain_stop("the parts that are finished are kept"), stop.number) from None
+
+    def identify(self, options: dict[str, object], sequences: Iterable[Sequence]) -> None:
+        """Make the folder, where there is one, that of this blend, or check that it is."""
+        if self.run is None:
+            return
         settings = options | {name: _describe(part) for name, part in self.parts.items()}
         sha = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for s in sequences:
             for values in (s.inputs, s.outputs, s.clock()):
                 sha.update(f"{values.dtype} {values.shape}".encode())
                 sha.update(values.tobytes())
-        run.identify(sha.hexdigest(), {"options": settings})
+        self.run.identify(sha.hexdigest(), {"options": settings})
 
     def fit(self, training: list[Sequence], place: Path, whose: str) -> Parts:
         """All parts, trained on these sequences; one that has been left in its folder is read.
