@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo test lint docs test-slow floors trust trust-quick clean
+.PHONY: demo test lint docs pages test-slow floors trust trust-quick clean
 
 demo: $(READY)
 	$(BIN)/mrgpssm demo
@@ -23,6 +23,10 @@ lint: $(READY)
 docs: $(READY)
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "Open build/site/index.html"
+
+# The pages of docs that are made from the records in results.
+pages: $(READY)
+	$(BIN)/python benchmarks/pages
 
 test-slow: $(READY)
 	JAX_ENABLE_X64=1 $(PYTEST) -m slow

@@ -12,7 +12,6 @@ one program on one device, and `fit_seconds` is the whole fleet's.
 
 import argparse
 import hashlib
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from mrgpssm.baselines import GRU, METHODS, AbstractBaseline
 from mrgpssm.baselines.gru import fit_together
 from mrgpssm.data.datasets import load_dataset
 from mrgpssm.data.engine import PAPER_OUTPUTS, fixed_splits, load_engine
-from mrgpssm.file.record import write_record
+from mrgpssm.file.record import read_record, write_record
 
 SETS = ("classic", "nonlinear", "engine")
 CLASSIC = ("ballbeam", "dryer", "gas_furnace")
@@ -138,7 +137,7 @@ def judge(case: Case, method: str, model: AbstractBaseline, seconds: float, path
         "test": [s.name for s in case.test],
         "data_sha256": digest(case.train + case.test),
         "options": model.get_params(),
-        "chosen": model.chosen(),
+        "chosen": model.describe_choice(),
         "fit_seconds": round(seconds, 1),
         "scores": plain(scores),
         "scores_normalised": plain(normalised(scores, model.scaling_.output_sd)),
@@ -181,8 +180,7 @@ def engine_fleet(root: Path, splits: list[int], folder: Path) -> None:
 def summary(folder: Path) -> None:
     """Means over the engine's splits, and all other sets, in the data's units, from the records alone."""
     rows = []
-    for path in sorted(folder.glob("*.json")):
-        record = json.loads(path.read_text())
+    for record in filter(None, map(read_record, sorted(folder.glob("*.json")))):
         group = "engine" if record["set"].startswith("engine") else record["set"]
         rows += [{"set": group, "output": k, "method": record["method"], **v} for k, v in record["scores"].items()]
     if rows:

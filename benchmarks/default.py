@@ -14,7 +14,6 @@ latter for a model that was trained before.
 import argparse
 import hashlib
 import itertools
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from baselines import CLASSIC, Case, classic_case, digest, engine_case, plain
 
 from mrgpssm import MRGPSSM, load
 from mrgpssm.data.synthetic import two_scales
-from mrgpssm.file.record import write_record
+from mrgpssm.file.record import read_record, write_record
 from mrgpssm.prediction.fitted import FittedModel, model_bytes
 from mrgpssm.spec import arrange
 
@@ -90,9 +89,9 @@ def engine(root: Path, number: int, out: Path) -> None:
 def parts(root: Path, number: int, path: Path, only: list[str] | None, out: Path) -> None:
     """What the record of a split lacks, from the model that it is of: scores without each of its parts."""
     case, model, place = engine_case(root, number), load(path), out / f"engine-{number}.json"
-    record = json.loads(place.read_text())
-    if record["model_sha256"] != hashlib.sha256(path.read_bytes()).hexdigest():
-        raise SystemExit(f"{place} is of another model than {path}.")
+    record = read_record(place)
+    if record is None or record["model_sha256"] != hashlib.sha256(path.read_bytes()).hexdigest():
+        raise SystemExit(f"{place} holds no record of the model {path}; fit the split with `default.py engine` first.")
     for name, variant in without(model.fitted_).items():
         if name in record["parts"] or (only and name not in only):
             continue

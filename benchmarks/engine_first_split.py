@@ -2,7 +2,7 @@
 
     python benchmarks/engine_first_split.py DATA_ROOT [--out FILE] [--only NAME ...] [--outputs Temp ...]
 
-DATA_ROOT holds `gengine2/raw_0000NN_measurement_000000.csv` and `splits.json`. Every model is trained on the split's
+DATA_ROOT holds `gengine2/raw_0000NN_measurement_000000.csv`. Every model is trained on the split's
 seven training files and runs freely over its six test files from their first row. 13 of the 22 published measurements
 are at hand, so the numbers are not the paper's experiment; `preset="paper"` is run as it comes.
 """
@@ -11,18 +11,18 @@ import argparse
 import hashlib
 import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from mrgpssm import MRGPSSM, FitError, Sequence
-from mrgpssm.data.engine import load_engine
+from mrgpssm import MRGPSSM, FitError
+from mrgpssm.data.engine import PAPER_OUTPUTS as OUTPUTS
+from mrgpssm.data.engine import Split, fixed_splits, load_engine
 from mrgpssm.file.record import write_record
 from mrgpssm.spec import arrange
 
-OUTPUTS = ("PN", "HC", "NOx", "Temp")
 PAPER = {"preset": "paper", "window_start": "initial", "order": "given", "anneal": 1.0}
 RUNS = {
     "MR-GPSSM R=[30,5,1]": (OUTPUTS, {"resolutions": (30, 5, 1)}),
@@ -33,23 +33,18 @@ RUNS = {
 }
 
 
-def load(root: Path, measurement: int, outputs: tuple[str, ...]) -> Sequence:
-    """One measurement with the four inputs and the chosen outputs."""
-    return load_engine("gengine2", [measurement], outputs, root)[0]
-
-
-def run(root: Path, split: dict, outputs: tuple[str, ...], options: dict) -> dict:
+def run(root: Path, split: Split, outputs: tuple[str, ...], options: dict) -> dict:
     """Train, then score on the host: one long free run is a chain of small steps, which a CPU does faster."""
     start = time.perf_counter()
     try:
-        model = MRGPSSM(**arrange(**options)).fit([load(root, n, outputs) for n in split["train"]], progress=False)
+        model = MRGPSSM(**arrange(**options)).fit(load_engine("gengine2", split.train, outputs, root), progress=False)
     except FitError as error:
         return {"outputs": list(outputs), "failed": str(error), "options": options}
     seconds = time.perf_counter() - start
     cpu = jax.devices("cpu")[0]
     model.fitted_ = replace(model.fitted_, ensemble=jax.device_put(model.fitted_.ensemble, cpu))
     with jax.default_device(cpu):
-        scores = model.score([load(root, n, outputs) for n in split["test"]], samples=40)
+        scores = model.score(load_engine("gengine2", split.test, outputs, root), samples=40)
     return {
         "options": options,
         "fit_seconds": round(seconds, 1),
@@ -69,10 +64,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(RUNS), choices=list(RUNS))
     parser.add_argument("--outputs", nargs="*", default=list(OUTPUTS), choices=OUTPUTS)
     arguments = parser.parse_args()
-    split = json.loads((arguments.root / "splits.json").read_text())["splits"][0]
+    split = fixed_splits()[0]
     digest = hashlib.sha256()
-    for n in sorted(split["train"] + split["test"]):
-        digest.update(np.ascontiguousarray(load(arguments.root, n, OUTPUTS).outputs).tobytes())
+    for sequence in load_engine("gengine2", sorted(split.train + split.test), OUTPUTS, arguments.root):
+        digest.update(np.ascontiguousarray(sequence.outputs).tobytes())
     results = {}
     for name in arguments.only:
         outputs, options = RUNS[name]
@@ -81,7 +76,7 @@ def main() -> None:
         print(name, json.dumps(results[name]), flush=True)
         record = {
             "experiment": "engine, first split, free run",
-            "split": split,
+            "split": asdict(split),
             "outputs_sha256": digest.hexdigest(),
             "models": results,
         }

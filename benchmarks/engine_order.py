@@ -9,20 +9,23 @@ All seeds of all outputs train as one fleet per order, with default settings. Te
 import argparse
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from engine_first_split import OUTPUTS, load
 
 from mrgpssm import MRGPSSM
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, Series, flatten
+from mrgpssm.data import Scaling
+from mrgpssm.data.engine import PAPER_OUTPUTS as OUTPUTS
+from mrgpssm.data.engine import Split, fixed_splits, load_engine
 from mrgpssm.file.record import write_record
 from mrgpssm.spec import arrange
 from mrgpssm.training import FleetFit, Plan, begin, fit_fleet
 from mrgpssm.training.planning import make_plan
+from mrgpssm.training.series import Series, flatten
 from mrgpssm.training.state import Cache
 from mrgpssm.training.sweep import sweep
 
@@ -42,11 +45,11 @@ def test_errors(plan: Plan, fitted: FleetFit, series: Series) -> np.ndarray:
     return np.asarray(jnp.sqrt(jnp.mean((measured - total) ** 2, axis=(1, 2))), float)
 
 
-def run(root: Path, split: dict, outputs: tuple[str, ...], seeds: int, order: str) -> dict:
+def run(root: Path, split: Split, outputs: tuple[str, ...], seeds: int, order: str) -> dict:
     """Train one fleet and judge every member."""
     start = time.perf_counter()
-    model = MRGPSSM((30, 5, 1), **arrange(restarts=seeds, order=order))  # pyright: ignore[reportArgumentType]
-    train, test = ([load(root, n, outputs) for n in split[part]] for part in ("train", "test"))
+    model = MRGPSSM((30, 5, 1), **arrange(restarts=seeds, order=order))
+    train, test = (load_engine("gengine2", part, outputs, root) for part in (split.train, split.test))
     scaling = Scaling.fit(train)
     with floating_point(model.precision):
         fresh = flatten(test, [scaling], jnp.dtype(model.precision))
@@ -67,12 +70,14 @@ def main() -> None:
     parser.add_argument("--outputs", nargs="*", default=list(OUTPUTS), choices=OUTPUTS)
     parser.add_argument("--out", type=Path, default=Path("results/engine-order.json"))
     arguments = parser.parse_args()
-    split = json.loads((arguments.root / "splits.json").read_text())["splits"][0]
+    split = fixed_splits()[0]
     results = {}
     for order in ("fast-first", "given"):
         results[order] = run(arguments.root, split, tuple(arguments.outputs), arguments.seeds, order)
         print(order, json.dumps(results[order]), flush=True)
-        write_record(arguments.out, {"experiment": "engine, order of backfitting", "split": split, "orders": results})
+        write_record(
+            arguments.out, {"experiment": "engine, order of backfitting", "split": asdict(split), "orders": results}
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a GPU makes of it: the 60-member engine fleet, twice; a gradient step of every path; free runs of 10^6 steps.
 
-python benchmarks/gpu.py ROOT --out benchmarks/records/NAME.json     (ROOT holds gengine2/)
+python benchmarks/gpu.py ROOT --out results/performance/NAME.json     (ROOT holds gengine2/)
 """
 
 import argparse
@@ -8,28 +8,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 from parallel_in_time import measure
 
 from mrgpssm import native
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.file.record import write_record
+from mrgpssm.file.record import device_name, write_record
 from mrgpssm.paper.config import load_experiment
-from mrgpssm.paper.fleet import make_fleet
+from mrgpssm.paper.fleet import make_problem_fleet
 from mrgpssm.paper.problems import engine_problem
 from mrgpssm.training import begin, fit_fleet
-from mrgpssm.training.bench import PAPER, Size, compare, free_run
-
-FLOAT32_RATE = {"NVIDIA H200": 67e12}  # the vendor's figure for plain float32, operations a second
-
-
-def operations(size: Size) -> float:
-    """Additions and multiplications of one gradient step in products with the whitener's triangle.
-
-    One product in the forward pass, three in the reverse pass.
-    """
-    states = size.members * size.windows * size.samples * size.steps * size.latent
-    return 4 * 2 * states * size.inducing * (size.inducing + 1) / 2
+from mrgpssm.training.bench import FLOAT32_RATE, PAPER, Size, compare, free_run
 
 
 def fleet(root: str) -> dict[str, Any]:
@@ -39,14 +27,14 @@ def fleet(root: str) -> dict[str, Any]:
     with floating_point(options.structure.precision):
         problem = engine_problem("paper", root)
         for _ in range(2):
-            made = make_fleet(options, problem, method.observation_sd)
+            made = make_problem_fleet(options, problem, method.observation_sd)
             start = time.perf_counter()
             fit_fleet(made.plan, begin(made.plan, made.ssm), lambda _: None)
             seconds.append(round(time.perf_counter() - start, 2))
     members = int(made.plan.tasks.columns.shape[0])
     steps = options.training.cycles * options.training.steps * len(options.structure.resolutions)
-    total = steps * operations(Size(members=members))
-    rate = FLOAT32_RATE.get(str(jax.devices()[0].device_kind))
+    total = steps * Size(members=members).operations
+    rate = FLOAT32_RATE.get(device_name())
     return {
         "members": members,
         "steps": steps,

@@ -13,7 +13,6 @@ import argparse
 import time
 from pathlib import Path
 
-import jax
 import numpy as np
 from scipy.special import logsumexp, ndtr
 from scipy.stats import t as student
@@ -24,11 +23,11 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.blend.noise import Runs as Noisy
 from mrgpssm.blend.noise import fit_law
 from mrgpssm.data import Scaling, apply_drive
-from mrgpssm.file.record import write_record
+from mrgpssm.file.record import device_name, write_record
 from mrgpssm.paper.config import Evaluation
-from mrgpssm.paper.evaluate import evaluate, make_course
-from mrgpssm.paper.fleet import make_fleet
-from mrgpssm.paper.problems import Fold, Problem, engine_problem
+from mrgpssm.paper.evaluation import evaluate, lay_out_runs
+from mrgpssm.paper.fleet import make_problem_fleet
+from mrgpssm.paper.problems import Problem, ProblemFold, engine_problem
 from mrgpssm.prediction.metrics import quantile_crps_terms
 from mrgpssm.runtime.distributions.student import student_nll
 from mrgpssm.spec import arrange
@@ -57,9 +56,9 @@ def folds_problem(root: str, splits: list[int]) -> Problem:
     folds = []
     for split in (base.folds[n] for n in splits):
         longest = sorted(split.train, key=lambda n: -len(base.sequences[n]))
-        folds += [Fold(split.train, split.test)] * WHOLE
+        folds += [ProblemFold(split.train, split.test)] * WHOLE
         for out in ((longest[0], longest[5]), (longest[1], longest[4])):
-            folds.append(Fold(tuple(n for n in split.train if n not in out), tuple(sorted(out))))
+            folds.append(ProblemFold(tuple(n for n in split.train if n not in out), tuple(sorted(out))))
     return Problem(base.name, base.sequences, tuple(folds))
 
 
@@ -68,12 +67,12 @@ def train(name: str, problem: Problem, folder: Path) -> None:
     options = MRGPSSM(**arrange(**VARIANTS[name])).spec.fixed()
     begun = time.perf_counter()
     with floating_point(options.structure.precision):
-        fleet = make_fleet(options, problem)
+        fleet = make_problem_fleet(options, problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
         seconds = time.perf_counter() - begun
         everybody = list(range(fleet.size))
         judged = Evaluation(samples=20, chunk=1000)
-        found = evaluate(fitted.state.ssm, fleet, make_course(fleet, problem), judged, seed=0, keep=everybody)
+        found = evaluate(fitted.state.ssm, fleet, lay_out_runs(fleet, problem), judged, seed=0, keep=everybody)
     kept = {"fold": fleet.fold, "output": fleet.output, "bounds": fitted.bounds, "seconds": seconds}
     for m in everybody:
         files = range(len(problem.folds[fleet.fold[m]].test))
@@ -208,7 +207,7 @@ def main() -> None:
         if given.task == "train" and not path.exists():
             train(name, problem, given.folder)
         if given.task == "record" and path.exists():
-            device = given.device or str(jax.devices()[0].device_kind)
+            device = given.device or device_name()
             write_record(
                 given.out / f"engine-{name}.json",
                 judge(name, Runs(path, problem, MRGPSSM(**arrange(**VARIANTS[name])).spec.structure.drive), device),

@@ -25,7 +25,7 @@ from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.file.record import write_record
 from mrgpssm.spec import sort_options
 from mrgpssm.sweep.config import SweepConfig, read_sweep
-from mrgpssm.sweep.runs import make_runs, read_record
+from mrgpssm.sweep.runs import find_record, make_runs
 
 MODEL = {"resolutions": [10, 1], "inducing": 8, "samples": 4, "windows": 4, "window": 10, "buffer": 2, "cycles": 10,
          "steps": 300}  # fmt: skip
@@ -63,7 +63,7 @@ def _processor() -> float:
 
 def errors(config: SweepConfig) -> dict[str, float]:
     """The error of every run, by its id."""
-    records = [read_record(config.directory, run) for run in make_runs(config)[0]]
+    records = [find_record(config.directory, run) for run in make_runs(config)[0]]
     return {r["id"]: r["scores"]["rmse"] for r in records if r is not None}
 
 

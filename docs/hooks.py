@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
+from mrgpssm.cli.main import COMMANDS, find_command
+
 _PLACE = "<!-- commands -->"
 
 
@@ -14,16 +16,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def commands() -> str:
     """Every command with its arguments and options, as Markdown."""
-    from mrgpssm.cli.main import app
-
-    return "\n".join(line for name, run in _leaves(app) for line in _section(name, run))
+    return "\n".join(line for name, run in _leaves() for line in _section(name, run))
 
 
-def _leaves(app: Any, before: str = "mrgpssm") -> Iterator[tuple[str, Any]]:
-    for command in app.registered_commands:
-        yield f"{before} {command.name}", command.callback
-    for group in app.registered_groups:
-        yield from _leaves(group.typer_instance, f"{before} {group.name}")
+def _leaves() -> Iterator[tuple[str, Any]]:
+    for name in COMMANDS:
+        for leaf in find_command(name).registered_commands:
+            yield f"mrgpssm {name}" + ("" if leaf.name == name else f" {leaf.name}"), leaf.callback
 
 
 def _section(name: str, run: Any) -> Iterator[str]:

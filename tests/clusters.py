@@ -53,4 +53,4 @@ class Future(SimpleNamespace):
 def put_on_cluster(monkeypatch: Any, made: Cluster) -> None:
     """Whatever address is asked for, this cluster answers."""
     dask = SimpleNamespace(as_completed=made.as_completed, Client=lambda *_, **__: made)
-    monkeypatch.setattr(cluster, "_distributed", lambda: dask)
+    monkeypatch.setattr(cluster, "_need_dask", lambda: dask)

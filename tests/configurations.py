@@ -11,7 +11,7 @@ from mrgpssm.arrays.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.elbo import Windows
 from mrgpssm.gp import RBF, AbstractKernel, Matern32, Matern52, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
-from mrgpssm.model import SSM, Component, Initial, LinearEmission, StableMean, Transition
+from mrgpssm.model import SSM, Component, InitialState, LinearEmission, StableMean, Transition
 from mrgpssm.rollout import Noise
 
 
@@ -65,7 +65,7 @@ def random_component(rng, family: Family, dtype=jnp.float64, noise_sd=(0.05, 0.2
     mean = StableMean(cast(rng.standard_normal((d, d))), cast(0.3 * rng.standard_normal((d, u))),
                       cast(0.1 * rng.standard_normal(d)), 0.99)  # fmt: skip
     noise = positive_inverse(cast(rng.uniform(*noise_sd, d)))
-    initial = Initial(
+    initial = InitialState(
         cast(rng.standard_normal(d)),
         clutter(lower_triangular_inverse(cast(factor(rng, d, 0.3)))),
         cast(0.5 * rng.standard_normal(d)),
@@ -110,7 +110,7 @@ def as_oracle(component: Component, dtype=np.float64) -> dict:
     """The same component by its natural parameters in NumPy float64."""
     transition, initial = component.transition, component.initial
     assert isinstance(transition.gp.posterior, WhitenedPosterior)
-    assert isinstance(initial, Initial)
+    assert isinstance(initial, InitialState)
     assert isinstance(component.emission, LinearEmission)
     A, B, b = (np.asarray(x, float) for x in transition.mean.matrices())
     C = np.asarray(component.emission.C, float)

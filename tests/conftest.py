@@ -16,7 +16,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 # The rooms that see arrays only. The public face checks its arguments itself, with messages for people.
-ROOMS = ("linalg", "params", "gp", "model", "rollout", "elbo", "data.series", "data.windows", "training", "simulate")
+ROOMS = ("arrays.linalg", "arrays.params", "gp", "model", "rollout", "elbo", "training", "prediction.run")
 install_import_hook([f"mrgpssm.{room}" for room in ROOMS], "beartype.beartype")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -14,7 +14,8 @@ from mrgpssm.cli import main
 from mrgpssm.estimator.config import DataConfig, RunConfig
 from mrgpssm.file import write_json
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
-from mrgpssm.report.evidence import Component, DriftMap, Evidence, Learned, Recording, Rival, Trace, Training
+from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
+from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording, Trace, TrainingData
 from mrgpssm.training import Progress
 from mrgpssm.training.runs import RunDirectory
 
@@ -22,7 +23,9 @@ _Z = (-1.645, -1.282, -1.036, -0.842, -0.674, -0.524, -0.385, -0.253, -0.126)
 NORMAL = np.array([*_Z, 0.0, *(-z for z in reversed(_Z))])  # standard normal quantiles of FINE_LEVELS
 
 
-def recording(rng, rows: int, inputs: int, outputs: int, name: str, parts: int, even: bool = True) -> Recording:
+def recording(
+    rng, rows: int, inputs: int, outputs: int, name: str, parts: int, even: bool = True
+) -> SimulatedRecording:
     """Slow and fast waves with noise of the deviation that the forecast says."""
     time = 0.1 * np.arange(rows)
     drive = np.sin(time[:, None] / (3 + np.arange(inputs))) + 0.3 * rng.standard_normal((rows, inputs))
@@ -40,7 +43,7 @@ def recording(rng, rows: int, inputs: int, outputs: int, name: str, parts: int, 
         output_names=tuple(f"y{k}" for k in range(outputs)),
         units={},
     )
-    return Recording(name, time, drive, measured, run, even)
+    return SimulatedRecording(name, time, drive, measured, run, even)
 
 
 def trace(resolutions: int, members: int, cycles: int = 3) -> Trace:
@@ -61,13 +64,14 @@ def evidence(
     resolutions: tuple[int, ...] = (30, 1),
     restarts: int = 3,
     **more,
-) -> Evidence:
+) -> RunEvidence:
     """All that a report can show; `more` replaces fields."""
     rng = np.random.default_rng(0)
     count = len(outputs)
     found = tuple(recording(rng, rows, len(inputs), count, name, len(resolutions)) for name in names)
     parts = tuple(
-        Component(r, rng.uniform(0.5, 3, 2 + len(inputs)), rng.standard_normal((2, len(inputs)))) for r in resolutions
+        LearnedComponent(r, rng.uniform(0.5, 3, 2 + len(inputs)), rng.standard_normal((2, len(inputs))))
+        for r in resolutions
     )
     grid = np.linspace(-1, 1, 11)
     drift = tuple(
@@ -89,15 +93,15 @@ def evidence(
         "options": {"resolutions": list(resolutions), "restarts": restarts, "joint": False, "seed": 0},
         "recordings": found,
         "learned": learned,
-        "training": Training(("t.csv",), (rows,), 0.9 * everything, np.concatenate([r.measured for r in found])),
+        "training": TrainingData(("t.csv",), (rows,), 0.9 * everything, np.concatenate([r.measured for r in found])),
         "trace": trace(len(resolutions), count * restarts),
-        "rivals": (Rival("other", (5,), {outputs[0]: 0.3}), Rival("third", (1,), {outputs[0]: 0.1}),
-                   Rival("fourth", (5, 1), {outputs[0]: 0.4})),
+        "rivals": (OtherModel("other", (5,), {outputs[0]: 0.3}), OtherModel("third", (1,), {outputs[0]: 0.1}),
+                   OtherModel("fourth", (5, 1), {outputs[0]: 0.4})),
         "packages": {"jax": "0.0"},
         "config": "[data]\n",
         "commands": ("mrgpssm report run",),
     }  # fmt: skip
-    return Evidence(**(fields | more))  # pyright: ignore[reportArgumentType]
+    return RunEvidence(**(fields | more))  # pyright: ignore[reportArgumentType]
 
 
 def write_tables(root: Path) -> None:

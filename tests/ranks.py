@@ -17,8 +17,8 @@ from configurations import Family, as_oracle, random_component
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.gp import RBF
 from mrgpssm.model import SSM, Component
-from mrgpssm.prediction.run import Particles, assimilate
-from mrgpssm.rollout import AbstractScheme, Noise, inducing_given_path, prior_dynamics
+from mrgpssm.prediction.run import assimilate
+from mrgpssm.rollout import AbstractScheme, Noise, Particles, inducing_given_path, prior_dynamics
 
 FAMILY = Family(RBF, d=2, u=1, y=1, m=5, units=(2.0,))
 DRAWS, BINS, LIMIT, MODELS, STEPS = 99, 20, 55.9, 8, 5

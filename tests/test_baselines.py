@@ -13,9 +13,9 @@ from scipy.signal import lfilter
 
 from mrgpssm import ConfigError, DataError, Sequence
 from mrgpssm.baselines import ARX, GRU, METHODS, BoostedTrees, OutputError, StaticRegression, Subspace
-from mrgpssm.baselines.bands import Bands, Calibration, calibrate, normal_quantiles, normal_tail
+from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate, normal_quantiles, normal_tail
 from mrgpssm.baselines.compare import compare, methods_named
-from mrgpssm.baselines.folds import Fold, Piece, folds, judge, leave_one_out, merge
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, leave_one_out, merge
 from mrgpssm.baselines.gru import fit_together
 from mrgpssm.baselines.lags import consecutive, exponential_averages, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import fit_ridge
@@ -60,9 +60,9 @@ def test_quantile_crps_is_that_of_a_gaussian():
     np.testing.assert_allclose(metrics.quantile_crps_terms(y, quantiles), exact, rtol=1e-3)
 
 
-def normal_bands(mean: np.ndarray, sd: float) -> Bands:
+def normal_bands(mean: np.ndarray, sd: float) -> QuantileBands:
     tails = np.full((2, *mean.shape), normal_tail() * sd)
-    return Bands(mean[None] + sd * stats.norm.ppf(LEVELS)[:, None, None], tails)
+    return QuantileBands(mean[None] + sd * stats.norm.ppf(LEVELS)[:, None, None], tails)
 
 
 def test_bands_of_normal_quantiles_are_nearly_normal():
@@ -77,9 +77,11 @@ def test_bands_of_normal_quantiles_are_nearly_normal():
 
 def test_the_density_integrates_to_one_and_matches_the_quantiles():
     values = np.array([-1.0, -0.8, 0.0, 0.3, 1.5, 2.0, 4.0]).reshape(7, 1, 1)
-    bands = Bands(values, np.array([0.2, 0.9]).reshape(2, 1, 1))
+    bands = QuantileBands(values, np.array([0.2, 0.9]).reshape(2, 1, 1))
     grid = np.linspace(values.min() - 8, values.max() + 25, 400_001)
-    many = Bands(np.broadcast_to(values, (len(LEVELS), len(grid), 1)), np.broadcast_to(bands.tails, (2, len(grid), 1)))
+    many = QuantileBands(
+        np.broadcast_to(values, (len(LEVELS), len(grid), 1)), np.broadcast_to(bands.tails, (2, len(grid), 1))
+    )
     density = np.exp(many.log_density(grid[:, None]))[:, 0]
     step = grid[1] - grid[0]
     total = np.cumsum(density) * step
@@ -163,19 +165,19 @@ def test_every_row_is_left_out_once_and_never_learned_from_meanwhile():
         assert (judged == 1).all()
     left = [fold.test[0] for fold in leave_one_out([7, 8, 9, 10], 3)]
     assert len(set(left)) == 3
-    assert merge([Piece(0, 5, 9), Piece(0, 0, 5), Piece(1, 0, 3)]) == [Piece(0, 0, 9), Piece(1, 0, 3)]
+    assert merge([RowRange(0, 5, 9), RowRange(0, 0, 5), RowRange(1, 0, 3)]) == [RowRange(0, 0, 9), RowRange(1, 0, 3)]
 
 
 def test_blocks_are_judged_after_their_own_warmup_and_recordings_from_their_first_row():
     blocks = [p for fold in folds([1000], 3) for p in fold.test]
     assert [(p.start, p.warmup) for p in blocks] == [(200 * k, 25) for k in range(5)]
-    assert (blocks[1].warm, blocks[1].judged) == (slice(200, 225), slice(225, 400))
+    assert (blocks[1].warm, blocks[1].test_rows) == (slice(200, 225), slice(225, 400))
     assert all(p.warmup == 0 for fold in folds([50, 60, 70], 3) for p in fold.test)
 
 
 def test_candidates_are_compared_by_a_likelihood_in_which_every_piece_has_its_own_variance():
     """The first candidate is better on the short quiet piece, the second on the long loud one, by the same factor."""
-    split = [Fold((), (Piece(0, 0, 10),)), Fold((), (Piece(0, 10, 40, 5),))]
+    split = [RowFold((), (RowRange(0, 0, 10),)), RowFold((), (RowRange(0, 10, 40, 5),))]
     measured = np.zeros((35, 1))
     measured[3] = np.nan
     held = np.concatenate([np.full((10, 1), 0.1), np.full((25, 1), 3.0)])
@@ -216,7 +218,7 @@ def test_trees_learn_memory_and_their_bands_are_calibrated():
     scores = model.score(test)
     assert scores["rmse"].item() < 0.4 * static["rmse"].item()
     assert 0.75 < scores["coverage_90"].item() <= 1.0
-    assert json.dumps(model.chosen())
+    assert json.dumps(model.describe_choice())
 
 
 def test_the_gru_learns_memory():
@@ -262,7 +264,7 @@ def test_simulations_see_no_measured_output_of_the_test(name):
     scores = model.score(test)
     assert list(scores.columns) == COLUMNS
     assert np.isfinite(scores.to_numpy()).all()
-    json.dumps(model.chosen() | model.get_params())
+    json.dumps(model.describe_choice() | model.get_params())
 
 
 @pytest.mark.parametrize(

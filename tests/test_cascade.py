@@ -22,25 +22,27 @@ from untrained import untrained
 from mrgpssm import MRGPSSM, ConfigError, ModelFileError, Sequence, runtime
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, flatten
+from mrgpssm.data import Scaling
 from mrgpssm.elbo import elbo
 from mrgpssm.export import c_source
 from mrgpssm.file import pack, unpack
 from mrgpssm.gp import RBF
 from mrgpssm.model import SSM, Component, LinearEmission
-from mrgpssm.paper.fleet import Problem, make_fleet
+from mrgpssm.paper.fleet import Problem, make_problem_fleet
+from mrgpssm.prediction.drift import extract_learned
 from mrgpssm.prediction.fitted import model_bytes, parse_model
-from mrgpssm.prediction.run import Particles, assimilate, free_run
+from mrgpssm.prediction.run import assimilate, free_run
 from mrgpssm.report.charts.dynamics import relevance
-from mrgpssm.report.learned import learned
-from mrgpssm.rollout import FullMC, draw_process
+from mrgpssm.rollout import FullMC, Particles, draw_particles, draw_process
 from mrgpssm.spec import arrange, cascade
-from mrgpssm.training import Plan, begin, fit_fleet
+from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training import sweep as walks
 from mrgpssm.training.backfit import driving_states
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 from mrgpssm.training.estimate import estimate
-from mrgpssm.training.members import make_members, model_shape, start_on_data, training_settings
+from mrgpssm.training.fleet import make_fleet
+from mrgpssm.training.members import model_shape, start_on_data
+from mrgpssm.training.planning import list_members
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather
 
@@ -173,9 +175,7 @@ def problem(resolutions, members=1, cascade=True, **more):
              "buffer": 2, "cycles": 2, "steps": 4, "restarts": members}  # fmt: skip
     options = MRGPSSM(**arrange(**(given | more))).spec.fixed()
     data = [recording(seed, rows) for seed, rows in ((0, 80), (1, 48))]
-    series = flatten(data, [Scaling.fit(data)], jnp.dtype(options.structure.precision))
-    tasks, ssm = make_members(options, 2, 2, 2)
-    return Plan(training_settings(options), series, tasks, options.structure.resolutions), ssm
+    return make_fleet(options, data, [Scaling.fit(data)], list_members(options, 2, 2))
 
 
 @pytest.mark.once
@@ -225,7 +225,7 @@ def test_the_bound_of_a_series_is_that_of_joint_samples(moved):
     options = {"samples": samples, "longest": 80, "keys": keys}
     ours = walks.series_bound(whole, (4, 1), plan.series, plan.tasks, chunk=60, **options)
     own = [jax.random.fold_in(keys[0], part) for part in range(2)]
-    here = [walks.begin(c, 2, samples, k) for c, k in zip(one.components, own, strict=True)]
+    here = [draw_particles(c, (2, samples), k) for c, k in zip(one.components, own, strict=True)]
     process, plain = [first_steps(k, samples) for k in own], eqx.tree_at(lambda s: s.components, one, tuple(map(shown, one.components)))  # fmt: skip
     omega, likelihood = float(one.observation_variance()[0]), 0.0
     for k, (first, rows) in enumerate(((0, 80), (80, 48))):
@@ -247,7 +247,7 @@ def test_the_cache_of_a_component_is_driven_by_caches_of_slower_ones(moved):
     blank = Cache(jnp.zeros((2, 128, 1)), jnp.zeros((2, 128, D)), jnp.zeros((2, 128, D)))
     options = {"samples": samples, "longest": 80, "chunk": 60, "keys": keys}
     found = walks.sweep(whole.components[1], 1, plan.series, plan.tasks, blank, (cached,), **options)
-    start = walks.begin(one.components[1], 2, samples, keys[0])
+    start = draw_particles(one.components[1], (2, samples), keys[0])
     inputs, paths = np.concatenate([plan.series.inputs[0, :79], cached[0, :79]], axis=1), []
     for s in range(samples):
         noise = {"initial": np.zeros(D), "inducing": np.asarray(start.inducing[0, s]), "process": first_steps(keys[0], samples)[s]}  # fmt: skip
@@ -305,10 +305,9 @@ def test_the_stablehlo_program_is_the_mean_run():
     from mrgpssm.export.stablehlo import first_states, stablehlo
 
     model = untrained(cascade=True, resolutions=(1, 30, 5))
-    plain = runtime.parse(model_bytes(model.fitted_), "model")
-    program, inputs = export.deserialize(bytearray(stablehlo(plain))), recording(2).inputs.astype(np.float32)
+    program, inputs = export.deserialize(bytearray(stablehlo(model.fitted_))), recording(2).inputs.astype(np.float32)
     with jax.enable_x64(False):
-        found, _ = program.call(inputs, first_states(plain))
+        found, _ = program.call(inputs, first_states(model.fitted_))
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
 
 
@@ -374,10 +373,10 @@ def test_a_training_goes_on_from_a_checkpoint_bit_by_bit():
 @pytest.mark.once
 def test_inducing_points_start_on_the_data_but_for_states():
     options = MRGPSSM(resolutions=(5, 1), inducing=M, cascade=True).spec.fixed()
-    tasks, ssm = make_members(options, 1, 2, 1)
     rows = Sequence(np.random.default_rng(0).uniform(50, 60, (30, 2)), np.zeros((30, 1)))
-    series = flatten([rows], [Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1))], jnp.dtype("float32"))
-    before, after = (s.components[1].transition.gp for s in (ssm, start_on_data(ssm, series, tasks)))
+    scaling = Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1))
+    plan, ssm = make_fleet(options, [rows], [scaling], list_members(options, 1, 1))
+    before, after = (s.components[1].transition.gp for s in (ssm, start_on_data(ssm, plan.series, plan.tasks)))
     assert np.all(np.asarray(after.inducing[..., 2:4]) >= 50)
     np.testing.assert_array_equal(after.inducing[..., 4:], before.inducing[..., 4:])
     scales = [gp.kernel.raw_lengthscales for gp in (before, after)]  # z is 6, where the preset's are right
@@ -414,7 +413,7 @@ def test_a_cascade_learns_a_slow_gain_that_a_sum_does_not():
         model = MRGPSSM(**arrange(resolutions=(20, 1), cascade=cascading, seed=1, **sizes)).fit(train)
         errors.append(float(model.score(test)["rmse"].iloc[0]))
     assert errors[1] < 0.6 * errors[0]
-    found = learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
+    found = extract_learned(model.fitted_, test.inputs)  # the report shows which states the fast component listens to
     assert found.states == ("state 1 of component 1", "state 2 of component 1")
     slow, fast = found.components[0]
     assert np.isinf(slow.lengthscales[4:]).all()
@@ -441,4 +440,4 @@ def test_files_and_experiments_that_do_not_fit_are_refused_in_one_sentence():
             read(odd)
     options = MRGPSSM(resolutions=(3, 1), cascade=True).spec.fixed()
     with pytest.raises(ConfigError, match="no cascade"):
-        make_fleet(options, Problem("x", (recording(0),), ()))
+        make_problem_fleet(options, Problem("x", (recording(0),), ()))

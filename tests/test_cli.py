@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from recordings import recording
 from untrained import untrained
 
 from mrgpssm.cli import main
+from mrgpssm.cli.main import COMMANDS, find_command
 from mrgpssm.estimator.costs import time_stages
 from mrgpssm.estimator.unseen import Judge
 from mrgpssm.training.runs import RunDirectory
@@ -214,7 +216,7 @@ BAD = [
     (["evaluate", "none.mrgpssm", "d.csv"], "no such file"),
     (["evaluate", "damaged.mrgpssm", "d.csv"], "checksum does not match"),
     (["evaluate", "cut.mrgpssm", "d.csv"], "cut.mrgpssm"),
-    (["evaluate", "text.mrgpssm", "d.csv"], "no safetensors file"),
+    (["evaluate", "text.mrgpssm", "d.csv"], "not a safetensors file"),
     (["evaluate", "empty_folder", "d.csv"], "holds no finished model"),
     (["evaluate", "m.mrgpssm", "none.csv"], "none.csv"),
     (["evaluate", "m.mrgpssm", "slow.csv", "--time", "t"], "dt is 1 s, the model's 0.1 s"),
@@ -356,12 +358,12 @@ def test_a_fit_that_is_refused_has_written_nothing(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "inside", "says"),
     [
-        (["demo"], "mrgpssm.paper.demo.run_demo", "It keeps no checkpoints"),
-        (["sweep", "s.toml"], "mrgpssm.sweep.config.read_sweep", "Finished runs are kept: the same command goes on"),
+        (["demo"], "mrgpssm.cli.demo.run_demo", "It keeps no checkpoints"),
+        (["sweep", "s.toml"], "mrgpssm.cli.sweep.read_sweep", "Finished runs are kept: the same command goes on"),
         (["tune", "t.toml"], "mrgpssm.file.read_toml", "Finished trials are kept: the same command goes on"),
-        (["reproduce", "grid"], "mrgpssm.paper.run.reproduce", "Finished pieces are kept"),
-        (["report", "run"], "mrgpssm.report.gather.gather", "Stopped."),
-        (["data", "fetch", "ballbeam"], "mrgpssm.data.fetch.fetch", "Whole files are kept"),
+        (["reproduce", "grid"], "mrgpssm.cli.reproduce.run", "Finished pieces are kept"),
+        (["report", "run"], "mrgpssm.cli.report.gather", "Stopped."),
+        (["data", "fetch", "ballbeam"], "mrgpssm.cli.data.fetch", "Whole files are kept"),
     ],
 )
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -442,6 +444,19 @@ def test_suggest_and_data_speak_to_people_and_machines(folder, capsys):
     code, out, _ = call(capsys, "data", "describe", "ballbeam")
     assert "Ball and beam" in out
     assert call(capsys, "--help")[0] == 0
+
+
+def test_help_loads_nothing_heavy_and_lists_commands_that_exist():
+    code = (
+        "import contextlib, sys; from mrgpssm.cli import main; sys.argv = ['mrgpssm', '--help']\n"
+        "with contextlib.suppress(SystemExit): main()\n"
+        "print(sorted({'jax', 'pandas', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.endswith("\n[]\n")
+    for name, (_, line) in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", out, re.MULTILINE)
+        assert find_command(name).registered_commands
 
 
 def test_the_shell_completes_commands():

@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 from budget import SIGMAS
 
-from mrgpssm.data import Scaling, Sequence, draw_windows, flatten, inner_places
+from mrgpssm.data import Scaling, Sequence
 from mrgpssm.data.synthetic import SETS, two_scales
 from mrgpssm.errors import DataError
+from mrgpssm.training.series import flatten
+from mrgpssm.training.windows import draw_windows, inner_places
 
 DTYPE = jnp.zeros(()).dtype
 

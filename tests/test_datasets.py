@@ -29,7 +29,7 @@ from mrgpssm.data.engine import (
     user_splits,
 )
 from mrgpssm.data.fetch import fetch
-from mrgpssm.errors import DataError
+from mrgpssm.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.once
 CLASSIC = ("actuator", "ballbeam", "drive", "dryer", "gas_furnace")
@@ -155,13 +155,13 @@ def test_describe_has_one_row_per_present_file(tmp_path):
     ("name", "content", "says"),
     [
         ("dryer", b"", "holds no rows"),
-        ("dryer", b"1 2\n3\n", "no table of numbers"),
+        ("dryer", b"1 2\n3\n", "not a table of numbers"),
         ("dryer", b"1 2 3\n4 5 6\n", "has 3 columns and should have 2"),
-        ("dryer", b"a b\n", "no table of numbers"),
+        ("dryer", b"a b\n", "not a table of numbers"),
         ("dryer", b"\xff\xfe\x00", "cannot be read"),
         ("dryer", b"1 2\n2 3\n", "cannot be halved"),
         ("gas_furnace", b"InputGasRate,CO2\n", "holds no rows"),
-        ("actuator", b"not a MATLAB file", "no MATLAB file"),
+        ("actuator", b"not a MATLAB file", "not a MATLAB file"),
     ],
 )
 def test_broken_files_get_one_sentence(name, content, says, tmp_path):
@@ -276,7 +276,7 @@ def test_a_users_splits_are_read_and_checked(tmp_path):
         (lambda root: load_dataset("gengine2", root), "use load_engine"),
         (lambda root: load_dataset("dryer", root), "dryer.dat is not under .*mrgpssm data fetch dryer.*MRGPSSM_DATA"),
         (lambda root: load_dataset("ballbeam", root), "by hand and point --data-root"),
-        (lambda root: load_engine("dryer", [1], None, root), "is no engine set"),
+        (lambda root: load_engine("dryer", [1], None, root), "is not an engine set"),
         (lambda root: load_engine("gengine2", [3, 5], None, root), r"measurement 3, 5 \(raw_000003_measurement_000000.csv ...\) is not under .*fetch gengine2"),
         (lambda root: load_engine("gengine2", [22], None, root), "no measurement 22; the published ones are 0, 1"),
         (lambda root: load_engine("gengine2", [True], None, root), "no measurement True"),
@@ -481,7 +481,7 @@ def test_missing_files_and_networks_are_named(toy):
 
 def test_without_pooch_one_sentence_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(DataError, match=r"needs the package pooch; install mrgpssm\[data\]"):
+    with pytest.raises(ConfigError, match=r"needs the package pooch; install mrgpssm\[data\]"):
         fetch("dryer", tmp_path, "http://127.0.0.1:1", report=lambda line: None)
 
 

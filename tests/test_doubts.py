@@ -346,8 +346,8 @@ def test_the_command_line_prints_doubts_and_goes_on(remembering, tmp_path, monke
 
 
 def test_warnings_of_others_are_left_alone(capsys):
-    from mrgpssm.cli.show import warned
+    from mrgpssm.cli.show import collect_warnings
 
-    with pytest.warns(UserWarning, match="something else"), warned() as found:
+    with pytest.warns(UserWarning, match="something else"), collect_warnings() as found:
         warnings.warn("something else", stacklevel=1)
     assert found == []

@@ -288,7 +288,8 @@ import numpy as np
 sys.path.insert(0, "tests")
 from test_estimator import SMALL, lag
 from mrgpssm import MRGPSSM
-model = MRGPSSM((4, 1), **{**SMALL, "cycles": 1}, seed=int(sys.argv[1])).fit(lag(seed=0), progress=False)
+from mrgpssm.spec import arrange
+model = MRGPSSM((4, 1), **arrange(**{**SMALL, "cycles": 1}, seed=int(sys.argv[1]))).fit(lag(seed=0), progress=False)
 digest = hashlib.sha256()
 for leaf in jax.tree.leaves(model.models_[0][1]):
     digest.update(np.asarray(leaf).tobytes())

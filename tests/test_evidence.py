@@ -9,9 +9,10 @@ from budget import SIGMAS
 from test_training import TINY, member
 
 from mrgpssm.arrays.params import lower_triangular_inverse, positive_inverse
-from mrgpssm.data import Scaling, Sequence, flatten
+from mrgpssm.data import Scaling, Sequence
 from mrgpssm.model import STABLE, init_ssm
 from mrgpssm.training import Task
+from mrgpssm.training.series import flatten
 from mrgpssm.training.state import Cache, Learner, healthy
 from mrgpssm.training.step import Phase, init_optimiser, step
 from mrgpssm.training.sweep import series_bound

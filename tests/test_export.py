@@ -78,12 +78,11 @@ def test_the_stablehlo_program_runs_any_length_and_goes_on():
     from mrgpssm.export.stablehlo import first_states, stablehlo
 
     model = untrained(resolutions=(5, 1), rounds=2)
-    plain = runtime.parse(model_bytes(model.fitted_), "model")
-    program = export.deserialize(bytearray(stablehlo(plain)))
+    program = export.deserialize(bytearray(stablehlo(model.fitted_)))
     assert set(program.platforms) == {"cpu", "cuda", "tpu"}
     inputs = recording(2).inputs.astype(np.float32)
     with jax.enable_x64(False):
-        first, states = program.call(inputs[:100], first_states(plain))
+        first, states = program.call(inputs[:100], first_states(model.fitted_))
         rest, _ = program.call(inputs[100:], states)
     found = np.concatenate([first, rest])
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
@@ -128,4 +127,4 @@ def test_a_stablehlo_file_has_neither_averages_nor_instantaneous_parts(given):
 
     model = untrained(resolutions=(3, 1), **given)
     with pytest.raises(ConfigError, match="holds neither averages or delays"):
-        stablehlo(runtime.parse(model_bytes(model.fitted_), "model"))
+        stablehlo(model.fitted_)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from recordings import recording
@@ -11,9 +10,11 @@ from recordings import recording
 from mrgpssm import MRGPSSM, ConfigError, DataError, Sequence, load
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.arrays.params import positive
-from mrgpssm.data import Scaling, apply_drive, fill, flatten, follow_drive, samples_between
+from mrgpssm.data import Scaling, apply_drive, fill, follow_drive, samples_between
 from mrgpssm.spec import arrange
-from mrgpssm.training.members import make_members, start_on_data
+from mrgpssm.training.fleet import make_fleet
+from mrgpssm.training.members import start_on_data
+from mrgpssm.training.planning import list_members
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -90,10 +91,10 @@ def test_halves_are_one_sample_apart_unless_both_times_say_more():
 def test_inducing_points_start_on_rows_of_the_data():
     options = MRGPSSM((3, 1), **arrange(**SMALL, filters=(2.0,))).spec.fixed()
     rows = np.random.default_rng(0).standard_normal((50, 10)).astype(np.float32)
-    tasks, ssm = make_members(options, 1, 10, 1)
     scaling = Scaling(np.zeros(10), np.ones(10), np.zeros(1), np.ones(1))
-    series = flatten([Sequence(rows, np.zeros((50, 1)))], [scaling], jnp.dtype("float32"))
-    placed = start_on_data(ssm, series, tasks)
+    plain = options.change(filters=())
+    plan, ssm = make_fleet(plain, [Sequence(rows, np.zeros((50, 1)))], [scaling], list_members(plain, 1, 1))
+    placed = start_on_data(ssm, plan.series, plan.tasks)
     for before, after in zip(ssm.components, placed.components, strict=True):
         old, new = (np.asarray(c.transition.gp.inducing) for c in (before, after))
         points = new[..., 2:].reshape(-1, 10)

@@ -24,8 +24,7 @@ from mrgpssm import MRGPSSM, DataError, Sequence, runtime
 from mrgpssm.arrays.gaps import LONGEST, cut
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.cli import main
-from mrgpssm.data import Scaling, Series, fill, flatten
-from mrgpssm.data.series import make_clock
+from mrgpssm.data import Scaling, fill
 from mrgpssm.export import c_source
 from mrgpssm.model.stability import noiseless_radius
 from mrgpssm.prediction import predict
@@ -34,6 +33,7 @@ from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.run import free_run
 from mrgpssm.spec import arrange
 from mrgpssm.training.planning import make_plan
+from mrgpssm.training.series import Series, flatten, make_clock
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather
 from mrgpssm.training.sweep import sweep
@@ -335,7 +335,7 @@ def test_filling_is_for_gaps_alone():
     np.testing.assert_allclose(fill(again.sequence).steps, again.steps, atol=1e-9)
     # A clock in seconds since 1970 is even up to rounding.
     dated = fill(replace(held, time=1.7e9 + 0.1 * np.arange(len(held))))
-    assert dated.even
+    assert dated.is_even
 
 
 def test_gaps_that_cannot_be_filled_are_refused():

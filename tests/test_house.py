@@ -1,14 +1,17 @@
 """The package as a guest: quick to import, no side effects, presets as documented."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mrgpssm
 from mrgpssm.arrays.params import lower_triangular
 from mrgpssm.model import PAPER, PRESETS, STABLE, IdentityEmission, init_ssm
 
@@ -31,6 +34,25 @@ def test_importing_changes_nothing_and_touches_no_device():
     assert not loaded
     assert unchanged
     assert not initialised
+
+
+WITHOUT = """
+import importlib, json, pkgutil, sys
+for module in pkgutil.walk_packages([sys.argv[1]], sys.argv[2] + "."):
+    if module.name != "mrgpssm.report.gather":
+        importlib.import_module(module.name)
+print(json.dumps(sorted({"jax", "jaxlib", "jaxtyping", "equinox", "optax"} & set(sys.modules))))
+"""
+
+
+@pytest.mark.parametrize("room", ["data", "report", "runtime"])
+def test_the_rooms_of_arrays_load_no_jax(room):
+    """Of the report, `gather` alone asks `prediction` for runs of the model; pages and charts see NumPy arrays."""
+    top = Path(mrgpssm.__file__).parent / room
+    done = subprocess.run([sys.executable, "-c", WITHOUT, top, f"mrgpssm.{room}"], capture_output=True, check=True)
+    assert json.loads(done.stdout) == []
+    found = re.compile(r"^\s*(?:from|import) (?:jax|equinox|optax)", re.MULTILINE)
+    assert [path.name for path in top.rglob("*.py") if found.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_importing_takes_under_two_seconds_of_cpu():

@@ -11,9 +11,9 @@ from recordings import recording
 
 from mrgpssm import MRGPSSM, ConfigError, Forecast
 from mrgpssm.data.classic import from_benchmark
+from mrgpssm.errors import need
 from mrgpssm.interop import benchmark
 from mrgpssm.interop.callbacks import MLflow, TensorBoard, scalars
-from mrgpssm.interop.extras import need
 from mrgpssm.training import Progress
 from mrgpssm.training.progress import told
 
@@ -24,7 +24,7 @@ REPORT = Progress(1, 2, 25, np.array([-7.0, np.nan, -3.0]), np.array([1.0, 2, 3]
 
 def test_a_missing_package_is_named_with_its_extra():
     with pytest.raises(ImportError, match=r"A test needs no_such_package; install mrgpssm\[interop\]\."):
-        need("no_such_package.deep", "A test", "interop")
+        need("no_such_package.deep", "A test needs no_such_package", "interop")
 
 
 def test_forecasts_have_arviz_groups():

@@ -278,14 +278,14 @@ def test_the_error_s_gradient_is_that_of_differences():
     assert solution is not None
     assert solution.error < problem.solve(f).solution.error
     runs = [_best_run(solution.model(), s) for s in stretches]
-    rows = [s.fitted() for s in stretches]
+    rows = [s.find_rows() for s in stretches]
     errors = np.concatenate([(run - s.target)[r] for run, s, r in zip(runs, stretches, rows, strict=True)])
     assert np.mean(errors**2) == pytest.approx(solution.error, rel=1e-6)
 
 
 def _best_run(model: StateSpace, stretch: Stretch) -> np.ndarray:
     """The model's run from the initial state that fits the rows best, found by brute force."""
-    n, rows = len(model.A), stretch.fitted()
+    n, rows = len(model.A), stretch.find_rows()
     zero = model.outputs(stretch.inputs, model.states(stretch.inputs, np.zeros(n)))[:, 0]
     still = np.zeros_like(stretch.inputs)
     decays = np.column_stack([model.states(still, e)[:-1] @ model.C[0] for e in np.eye(n)])
@@ -313,7 +313,7 @@ def _sorted(A: np.ndarray) -> np.ndarray:
 def test_linear_models_of_the_cascaded_tanks_choose_their_order_well(make, most):
     u, u_test, y, y_test = (column[:, None] for column in np.genfromtxt(TANKS, delimiter=",", skip_header=1)[:, :4].T)
     model = make().fit(Sequence(u, y, 4.0), progress=False)
-    (chosen,) = model.chosen().values()
+    (chosen,) = model.describe_choice().values()
     assert chosen["order"] >= 2
     score = model.score(Sequence(u_test[50:], y_test[50:], 4.0), (u_test[:50], y_test[:50]))
     assert score["rmse"].item() <= most

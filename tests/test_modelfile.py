@@ -213,8 +213,8 @@ def raw(header: bytes) -> bytes:
 
 HOSTILE = [
     (b"", "empty or cut short"),
-    (pickle.dumps(print), "no safetensors file"),
-    ((2**62).to_bytes(8, "little") + b"{}", "no safetensors file, or it is cut short"),
+    (pickle.dumps(print), "not a safetensors file"),
+    ((2**62).to_bytes(8, "little") + b"{}", "not a safetensors file, or it is cut short"),
     (raw(b"[" * 100_000), "nests deeper than 64 levels"),
     (raw(b"{"), "not valid JSON"),
     (raw(b"{}"), "without metadata"),

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from mrgpssm import MRGPSSM, ConfigError
 from mrgpssm.blend.noise import Runs, conformal_factors, fit_law, fit_noise, objective
 from mrgpssm.cli import main
-from mrgpssm.data import masks, trained_on, unseen, with_copies
+from mrgpssm.data import masks, take_unseen, trained_on, with_copies
 from mrgpssm.file.model import feature_count
 from mrgpssm.runtime.noise import StudentNoise, features
 from mrgpssm.spec import arrange
@@ -118,9 +118,9 @@ def test_folds_leave_every_sequence_out_once():
     )
     assert masks(0, 5).shape == (0, 5)
     data = [recording(i) for i in range(5)]
-    assert sorted(s.name for k in range(2) for s in unseen(data, 2, k)) == sorted(s.name for s in data)
+    assert sorted(s.name for k in range(2) for s in take_unseen(data, 2, k)) == sorted(s.name for s in data)
     for k in range(2):
-        names = {s.name for s in unseen(data, 2, k)}
+        names = {s.name for s in take_unseen(data, 2, k)}
         assert names.isdisjoint(s.name for s in trained_on(data, 2, k))
     assert with_copies(data, 2) is data
 
@@ -133,7 +133,7 @@ def test_few_sequences_are_cut_into_stretches():
     mask = masks(3, 2)
     for k in range(3):
         chosen = [s for s, used in zip(everything, mask[k], strict=True) if used]
-        for whole, seen, judged in zip(data, chosen, unseen(data, 3, k), strict=True):
+        for whole, seen, judged in zip(data, chosen, take_unseen(data, 3, k), strict=True):
             hidden = np.asarray(np.isnan(seen.outputs).all(1))
             np.testing.assert_array_equal(hidden, ~np.isnan(judged.outputs).any(1))
             np.testing.assert_array_equal(np.where(hidden[:, None], judged.outputs, seen.outputs), whole.outputs)

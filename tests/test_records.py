@@ -17,7 +17,7 @@ def fresh(tmp_path) -> dict:
 
 
 def test_a_record_of_the_code_as_it_is_needs_no_note(fresh):
-    assert {"gp", "training", "data", "storage"} <= fresh["sources"].keys()
+    assert {"gp", "training", "data", "file"} <= fresh["sources"].keys()
     assert not is_older(fresh)
     assert age_note([fresh]) == ""
 

@@ -19,16 +19,18 @@ from mrgpssm.cli.demo import _report as demo_report
 from mrgpssm.cli.report import open_page
 from mrgpssm.errors import ConfigError
 from mrgpssm.prediction import metrics
+from mrgpssm.prediction.drift import most_relevant
+from mrgpssm.prediction.mean import mean_drift
 from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
-from mrgpssm.report.evidence import score, tamed
+from mrgpssm.report.evidence import make_drawable, score
 from mrgpssm.report.html import check_installed, render
-from mrgpssm.report.learned import mean_drift, mean_path, most_relevant
 from mrgpssm.report.palette import DARK, LIGHT
 from mrgpssm.report.payload import BUDGET, Payload, collect
 from mrgpssm.report.trace import from_history, read_trace
+from mrgpssm.rollout import MeanDynamics
 
 pytestmark = pytest.mark.once
 
@@ -203,7 +205,7 @@ def test_a_run_that_runs_away_is_bad_and_still_drawn(bad, first):
         levels = {q: np.where(np.isfinite(mean), values, bad) for q, values in r.run.quantiles.items()}
         parts = {name: np.where(np.isfinite(mean), values, bad) for name, values in r.run.components.items()}
         wild = without(r.run, mean=mean, std=std, quantiles=levels, components=parts)
-        calm, lost = tamed(wild, r.measured)
+        calm, lost = make_drawable(wild, r.measured)
         assert lost == (() if np.isfinite(bad) else (1,))
         np.testing.assert_array_equal(calm.mean[:, 0], r.run.mean[:, 0])
         runs.append(without(r, run=calm, lost=lost))
@@ -225,7 +227,7 @@ def test_figures_for_print_are_drawn_whatever_names_hold(tmp_path):
 
 
 def unpacked(payload: Payload) -> dict:
-    return json.loads(gzip.decompress(base64.b64decode(payload.packed())))
+    return json.loads(gzip.decompress(base64.b64decode(payload.to_text())))
 
 
 def test_long_series_come_back_to_a_sixty_thousandth_of_their_range():
@@ -324,9 +326,9 @@ def test_pages_open_only_where_somebody_looks(monkeypatch, tmp_path):
 
 def test_the_demo_says_where_its_report_is_and_opens_it_on_a_terminal_only(monkeypatch, tmp_path, capsys):
     opened = []
-    monkeypatch.setattr("mrgpssm.paper.demo_page.demo_evidence", lambda result, command: None)
-    monkeypatch.setattr("mrgpssm.report.html.write_html", lambda evidence, path: None)
-    monkeypatch.setattr("mrgpssm.cli.report.open_page", opened.append)
+    monkeypatch.setattr("mrgpssm.cli.demo.gather_demo", lambda result, command: None)
+    monkeypatch.setattr("mrgpssm.cli.demo.write_html", lambda evidence, path: None)
+    monkeypatch.setattr("mrgpssm.cli.demo.open_page", opened.append)
     demo_report(None, tmp_path / "report.html", "mrgpssm demo")
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'report.html'}\n")
     assert not opened
@@ -371,12 +373,15 @@ def test_drift_and_mean_path_are_those_of_numpy_loops():
 
     points = rng.standard_normal((6, family.d + family.u))
     expected = [drift(p[: family.d], p[family.d :]) for p in points]
-    np.testing.assert_allclose(mean_drift(dynamics, points), expected, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(mean_drift(component, points), expected, rtol=2e-3, atol=2e-3)
     inputs, x, path = rng.standard_normal((12, family.u)), np.zeros(family.d), []
     for u in inputs:
         path.append(x)
         x = x + 0.2 * drift(x, u)
-    np.testing.assert_allclose(mean_path(dynamics, np.zeros(family.d), inputs, 0.2), path, rtol=5e-3, atol=5e-3)
+    given = (jax.numpy.asarray(values, dtype) for values in (np.zeros(family.d), inputs, np.full(12, 0.2)))
+    end, found = MeanDynamics(dynamics).path(*given)
+    np.testing.assert_allclose(found, path, rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(end, x, rtol=5e-3, atol=5e-3)
 
 
 def _matern(o, a, b):

@@ -9,7 +9,7 @@ from exhibits import call, evidence, small_run, write_tables
 
 from mrgpssm.report.charts.comparison import resolution_grid, restart_spread
 from mrgpssm.report.charts.simulation import simulation
-from mrgpssm.report.evidence import Rival
+from mrgpssm.report.evidence import OtherModel
 from mrgpssm.report.html import render, write_html
 
 pytestmark = [
@@ -216,7 +216,7 @@ def test_hostile_inputs_files_units_and_notes_stay_text(chromium, tmp_path):
 
 
 def test_hostile_outputs_and_rivals_stay_text(chromium, tmp_path):
-    rivals = tuple(Rival(text, (5,), dict.fromkeys(HOSTILE, 0.1 + 0.01 * k)) for k, text in enumerate(HOSTILE))
+    rivals = tuple(OtherModel(text, (5,), dict.fromkeys(HOSTILE, 0.1 + 0.01 * k)) for k, text in enumerate(HOSTILE))
     made = evidence(rows=80, outputs=HOSTILE, names=("a",), rivals=rivals)
     drawn = [simulation(made), restart_spread(made), resolution_grid(made)]
     drawn[2] = replace(drawn[2], panels=drawn[2].panels[:4])

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from mrgpssm import MRGPSSM
 from mrgpssm.arrays.precision import floating_point
@@ -15,16 +16,17 @@ from mrgpssm.data.synthetic import four_outputs
 from mrgpssm.errors import FitError
 from mrgpssm.paper import pieces
 from mrgpssm.paper.config import EXPERIMENTS, Evaluation, Method
-from mrgpssm.paper.evaluate import METRICS, evaluate, make_course, row_scores
-from mrgpssm.paper.fleet import chosen, in_units, make_fleet
-from mrgpssm.paper.pages.page import page
-from mrgpssm.paper.pages.results import Results
+from mrgpssm.paper.evaluation import METRICS, evaluate, lay_out_runs, row_scores
+from mrgpssm.paper.fleet import choose_restarts, in_units, make_problem_fleet
+from mrgpssm.paper.page.results import Results
+from mrgpssm.paper.page.text import make_page
 from mrgpssm.paper.pieces import run_method
-from mrgpssm.paper.problems import Fold, Problem
+from mrgpssm.paper.problems import Problem, ProblemFold
 from mrgpssm.paper.run import Setting, reproduce
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.provenance import Provenance
+from mrgpssm.runtime.distributions.mixture import mixture_nll
 from mrgpssm.spec import arrange, make_spec
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training.backfit import train_turn
@@ -41,14 +43,14 @@ EVALUATION = Evaluation(400, 40)
 def problem():
     sequences = tuple(four_outputs(seed=seed, length=n, names=tuple("abcd")) for seed, n in enumerate((90, 60, 75)))
     narrow = tuple(dataclasses.replace(s, outputs=s.outputs[:, :2], output_names=("a", "b")) for s in sequences)
-    return Problem("tiny", narrow, (Fold((0, 1), (2,), (1,)), Fold((0, 2), (1,), (0,))))
+    return Problem("tiny", narrow, (ProblemFold((0, 1), (2,), (1,)), ProblemFold((0, 2), (1,), (0,))))
 
 
 @pytest.fixture(scope="module")
 def trained(problem):
     """A fleet of 2 folds x 2 outputs."""
     with floating_point("float32"):
-        fleet = make_fleet(make_spec(TINY).fixed(), problem)
+        fleet = make_problem_fleet(make_spec(TINY).fixed(), problem)
         return fleet, fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
 
 
@@ -96,7 +98,7 @@ def test_a_member_of_a_fleet_over_folds_is_the_fitted_estimator(problem):
     """All of it, two components in two cycles: caches have other noise, hence the tolerance."""
     given = TINY | {"resolutions": (4, 1), "cycles": 2, "steps": 4, "samples": 400}
     with floating_point("float32"):
-        fleet = make_fleet(make_spec(given).fixed(), problem)
+        fleet = make_problem_fleet(make_spec(given).fixed(), problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
     alone = MRGPSSM(**arrange(**given, seed=1)).fit(
         [problem.sequences[n] for n in problem.folds[1].train], progress=False
@@ -110,8 +112,8 @@ def test_a_member_of_a_fleet_over_folds_is_the_fitted_estimator(problem):
 def test_evaluation_of_a_fleet_is_what_the_estimator_scores(problem, trained, fold_1):
     fleet, fitted = trained
     with floating_point("float32"):
-        course = make_course(fleet, problem)
-        outcome = evaluate(fitted.state.ssm, fleet, course, EVALUATION, seed=0, keep=(2,))
+        layout = lay_out_runs(fleet, problem)
+        outcome = evaluate(fitted.state.ssm, fleet, layout, EVALUATION, seed=0, keep=(2,))
     test = problem.sequences[problem.folds[1].test[0]]
     table = fold_1.score(test, samples=400, seed=1)
     for output, member in enumerate((2, 3)):
@@ -138,8 +140,8 @@ def test_a_record_holds_every_member_and_a_run_in_through_the_sequence_before(pr
     assert members["seed"] == [0, 0, 1, 1]
     np.testing.assert_allclose(members["bound"], fitted.bounds, rtol=1e-3)
     with floating_point("float32"):
-        course = make_course(fleet, problem, through=True)
-        whole = evaluate(fitted.state.ssm, fleet, course, EVALUATION, seed=0, keep=(3,))
+        layout = lay_out_runs(fleet, problem, through=True)
+        whole = evaluate(fitted.state.ssm, fleet, layout, EVALUATION, seed=0, keep=(3,))
     before, test = problem.sequences[:2]
     assert len(whole.mean[3][0]) == len(before) + len(test)
     scaled = fold_1.fitted_.scaling.outputs(test.outputs)[:, 1]
@@ -171,7 +173,7 @@ def test_a_fleet_that_dies_is_a_record(problem, monkeypatch):
 def test_the_best_bound_is_chosen_and_nan_is_the_worst(trained):
     fleet, _ = trained
     four = dataclasses.replace(fleet, restart=np.array([0, 1, 0, 1]), output=np.zeros(4, int))
-    assert chosen(four, np.array([np.nan, -5.0, -np.inf, -np.inf])).tolist() == [[1], [2]]
+    assert choose_restarts(four, np.array([np.nan, -5.0, -np.inf, -np.inf])).tolist() == [[1], [2]]
 
 
 @pytest.mark.slow
@@ -186,10 +188,10 @@ def test_all_experiments_at_smoke_scale(tmp_path):
         again = reproduce(what, setting, deadline=None, only=None, tell=lambda line: None)
         assert not again.ran
     results = Results.read(tmp_path, "smoke")
-    text = page(results, ())
+    text = make_page(results, ())
     assert "not run" not in text.replace("| not run |\n", "|\n").split("## What differs")[1].replace('"not run"', "")
     pytest.importorskip("matplotlib")
-    from mrgpssm.paper.pages.figures import draw_all
+    from mrgpssm.paper.page.figures import draw_all
 
     assert len(draw_all(results, tmp_path)) == 8
 
@@ -211,8 +213,8 @@ def test_row_scores_are_the_metrics():
         values = terms[:, k].mean(axis=1)
         assert values[0] == 1
         assert values[1] == pytest.approx(float(metrics.rmse(y, mean)[0]) ** 2)
-        assert values[2] == pytest.approx(float(metrics.mixture_nll(y, x, noise_sd)[0]))
+        assert values[2] == pytest.approx(float(np.nanmean(mixture_nll(y, x, noise_sd))))
         assert values[3] == pytest.approx(float(metrics.gaussian_nll(y, mean, std)[0]))
         assert values[4] == pytest.approx(float(metrics.crps(y, draws)[0]))
-        inside = np.abs(metrics.pit(y, x, noise_sd) - 0.5)
+        inside = np.abs(np.mean(ndtr((y - x) / sd), axis=0) - 0.5)
         np.testing.assert_allclose(values[5:], [np.mean(inside <= q / 2) for q in (0.5, 0.9, 0.95)])

@@ -10,27 +10,32 @@ from typer.testing import CliRunner
 
 from mrgpssm.cli.main import app
 from mrgpssm.errors import ConfigError, DataError, FitError
-from mrgpssm.paper import batches, complexity, run, semisynthetic
-from mrgpssm.paper.config import EXPERIMENTS, SCALES, load_experiment
-from mrgpssm.paper.evaluate import METRICS
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.claims import claims, look_in, look_in_paper, relative_errors, targets
-from mrgpssm.paper.pages.page import page
-from mrgpssm.paper.pages.results import Cell, Results
-from mrgpssm.paper.pages.tables import ROWS, best, show, side_by_side
+from mrgpssm.paper import batches, costs, run, semisynthetic
+from mrgpssm.paper.config import EXPERIMENTS, SCALES, load_experiment, slug
+from mrgpssm.paper.evaluation import METRICS
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.claims import claims, look_in, look_in_paper, relative_errors, targets
+from mrgpssm.paper.page.results import Cell, Results
+from mrgpssm.paper.page.tables import ROWS, best, show, side_by_side
+from mrgpssm.paper.page.text import make_page
 from mrgpssm.paper.problems import Problem, engine_problem, halves_problem, measurement
 from mrgpssm.paper.records import agree, digest, is_done, numbers, read_records, save_record
-from mrgpssm.paper.workers import reproduce_on
+from mrgpssm.paper.run import reproduce_on
 from mrgpssm.spec import make_spec
 from mrgpssm.sweep.engine import Workers
 
 pytestmark = pytest.mark.once
 
 
+def method_of(experiment, name):
+    """The method of that name."""
+    return next(method for method in experiment.methods if method.name == name)
+
+
 def fake(what, name, outputs, folds=2, rmse=lambda output, fold: 1.0, **more):
     """A record of a method, as a run would have written it."""
     experiment = load_experiment(what, "paper")
-    config = experiment.config(experiment.method(name))
+    config = experiment.config(method_of(experiment, name))
     who = [(f, o, r) for f in range(folds) for o in outputs for r in range(2)]
     members = {
         "fold": [f for f, _, _ in who],
@@ -52,30 +57,29 @@ def test_configs_hold_the_papers_methods():
     for what in EXPERIMENTS:
         for scale in SCALES:
             experiment = load_experiment(what, scale)
-            assert len({m.slug for m in experiment.methods}) == len(experiment.methods)
-    for what, table in paper.TABLES.items():
+            assert len({slug(m.name) for m in experiment.methods}) == len(experiment.methods)
+    for what, table in published.TABLES.items():
         names = {m.name for m in load_experiment(what, "paper").methods}
         for row in table["rmse"].values():
             assert set(row) <= names
     engine, grid = (load_experiment(what, "paper") for what in ("engine", "grid"))
     for name in ("GPSSM R=1", "GPSSM R=5", "GPSSM R=30"):
-        assert engine.config(engine.method(name)) == grid.config(grid.method(name))
-        options = grid.method(name).spec
+        assert engine.config(method_of(engine, name)) == grid.config(method_of(grid, name))
+        options = method_of(grid, name).spec
         assert (
             options.structure.latent_dim,
             options.training.cycles * options.training.steps,
             options.training.restarts,
         ) == (6, 3000, 3)
-    published = engine.method("mr-gpssm-r-30-5-1-as-published").spec
-    assert (published.structure.preset, published.training.window_start, published.training.order, published.training.anneal) == (
-        "paper", "initial", "given", 1.0)  # fmt: skip
+    as_published = method_of(engine, "MR-GPSSM R=[30,5,1], as published").spec
+    assert as_published.structure.preset == "paper"
+    how = as_published.training
+    assert (how.window_start, how.order, how.anneal) == ("initial", "given", 1.0)
     synthetic = load_experiment("semi-synthetic", "paper")
     assert synthetic.repeats == 5
     assert all(m.observation_sd == 0.1 for m in synthetic.methods)
     with pytest.raises(ConfigError, match="no experiment 'motor'"):
         load_experiment("motor", "paper")
-    with pytest.raises(ConfigError, match="choose one of gpssm-r1"):
-        engine.method("arx")
 
 
 def test_problems_keep_training_and_test_apart():
@@ -216,7 +220,7 @@ def test_equal_time_takes_as_many_steps_as_fit():
     experiment = load_experiment("batch-vs-resolution", "paper")
     cost = {m.name: {"step_seconds": 0.1 if "B=50" in m.name else 2.5} for m in experiment.methods if not m.as_long_as}
     timing = {"experiment": "batch-vs-resolution", "name": "timing", "timing": cost}
-    method = batches.in_equal_time(experiment, experiment.method("GPSSM R=1, B=1500, equal time"), [timing])
+    method = batches.in_equal_time(experiment, method_of(experiment, "GPSSM R=1, B=1500, equal time"), [timing])
     assert (method.spec.training.cycles, method.spec.training.steps, method.spec.training.window) == (
         12,
         2,
@@ -228,7 +232,7 @@ def test_equal_time_takes_as_many_steps_as_fit():
 
 def test_exponents_of_power_laws():
     sizes = [1.0, 2.0, 4.0, 8.0]
-    assert complexity.exponent(sizes, [3 * n**1.7 for n in sizes]) == pytest.approx(1.7)
+    assert costs.exponent(sizes, [3 * n**1.7 for n in sizes]) == pytest.approx(1.7)
 
 
 def test_cells_are_means_over_the_chosen_that_did_not_fail():
@@ -267,7 +271,7 @@ def complete():
     """Records of all methods: the paper's means where it has them, else its pattern."""
     records = []
     for what, outputs in ROWS.items():
-        table = paper.TABLES.get(what, paper.ENGINE)["rmse"]
+        table = published.TABLES.get(what, published.ENGINE)["rmse"]
         for method in load_experiment(what, "paper").methods:
 
             def rmse(output, fold, table=table, name=method.name):
@@ -291,11 +295,11 @@ def test_claims_and_targets_from_records(complete):
 
 
 def test_the_page_says_what_was_not_run(complete):
-    text = page(complete, ("engine",))
+    text = make_page(complete, ("engine",))
     assert "| MR-GPSSM R=[30,5,1] | 0.411 (0.001) |" in text.replace("**", "")
     assert "![engine](images/reproduction/engine.png)" in text
     assert "for 9 of 9 fleets on test" in text
-    assert "13 of 22" in page(Results("paper", []), ())
+    assert "13 of 22" in make_page(Results("paper", []), ())
     table = side_by_side(Results("paper", []), "engine", "rmse").splitlines()
     assert table[2] == (
         "| GPSSM R=1 | not run | not run | not run | not run "
@@ -305,7 +309,7 @@ def test_the_page_says_what_was_not_run(complete):
 
 def test_figures_are_drawn_from_records(complete, tmp_path):
     pytest.importorskip("matplotlib")
-    from mrgpssm.paper.pages.figures import draw_all, engine
+    from mrgpssm.paper.page.figures import draw_all, engine
 
     assert draw_all(Results("paper", []), tmp_path) == []
     assert engine(complete) is not None

@@ -308,9 +308,9 @@ TRAINING = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from recordings import recording
-from mrgpssm import MRGPSSM
-options = dict(inducing=4, samples=2, windows=3, window=6, buffer=1, cycles=40, steps=12)
-model = MRGPSSM((3, 1), **options)
+from mrgpssm import MRGPSSM, Training
+training = Training(samples=2, windows=3, window=6, buffer=1, cycles=40, steps=12)
+model = MRGPSSM((3, 1), inducing=4, training=training)
 model.fit([recording(0), recording(1)], progress=False, run_dir=sys.argv[1], checkpoint_seconds=0.0)
 """
 

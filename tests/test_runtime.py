@@ -18,7 +18,7 @@ from mrgpssm.model import PRESETS
 from mrgpssm.prediction import run as simulate
 from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.prediction.forecast import LEVELS
-from mrgpssm.runtime import arrays, run
+from mrgpssm.runtime import arrays, run, walk
 from mrgpssm.runtime.distributions import counters
 from mrgpssm.runtime.distributions.normal import normal_quantile
 
@@ -107,7 +107,7 @@ def test_normal_quantiles_agree_with_scipy_into_the_far_tail():
 def test_what_the_runtime_repeats_is_what_the_package_says():
     assert {n: (p.rho, p.whitened) for n, p in PRESETS.items()} == arrays.PRESETS
     assert {k: base_jitter(np.dtype(k)) for k in arrays.JITTER} == arrays.JITTER  # pyright: ignore[reportArgumentType]
-    assert (run._START, run._PROCESS) == (simulate._START, simulate._PROCESS)
+    assert (walk._START, walk._PROCESS) == (simulate._START, simulate._PROCESS)
 
 
 def test_bad_use_gets_one_sentence():

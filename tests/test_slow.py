@@ -18,13 +18,13 @@ needs_data = pytest.mark.skipif(not (DATA / "splits.json").exists(), reason="set
 MEMORY = """
 import resource, sys
 import numpy as np
-from mrgpssm import MRGPSSM, Sequence
+from mrgpssm import MRGPSSM, Sequence, Training
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 rng = np.random.default_rng(0)
-small = dict(cycles=1, steps=25, inducing=50, windows=20, samples=20)
+small = dict(inducing=50, training=Training(cycles=1, steps=25, windows=20, samples=20))
 def record(n):
     u = np.repeat(rng.uniform(-1, 1, (n // 20 + 1, 4)), 20, axis=0)[:n]
     y = np.convolve(np.tanh(u[:, 0]), np.exp(-np.arange(200) / 30) / 30)[:n, None]

@@ -28,7 +28,7 @@ from mrgpssm.sweep.cluster import connect, worker_environments
 from mrgpssm.sweep.config import SweepConfig, make_sweep, read_sweep
 from mrgpssm.sweep.engine import Workers, run_sweep
 from mrgpssm.sweep.results import results_table, write_results
-from mrgpssm.sweep.runs import FORMAT, Pack, make_runs, packs, read_record, record_path
+from mrgpssm.sweep.runs import FORMAT, Pack, find_record, make_runs, packs, record_path
 
 pytestmark = pytest.mark.once
 TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 5,
@@ -59,7 +59,7 @@ def made(home: Path, **more) -> SweepConfig:
 
 def scores_of(config: SweepConfig) -> dict[str, float]:
     runs, _ = make_runs(config)
-    records = [read_record(config.directory, run) for run in runs]
+    records = [find_record(config.directory, run) for run in runs]
     return {r["id"]: r["scores"]["rmse"] for r in records if r is not None}
 
 
@@ -126,7 +126,7 @@ def test_a_fleet_gives_every_run_what_it_gets_alone_and_finished_ones_are_skippe
     train, test = (read_sequences([str(home / f"{n}.csv") for n in half], columns) for half in ("ab", "c"))
     alone = MRGPSSM((1,), **arrange(**TINY, seed=1)).fit(train, progress=False)
     run = next(r for r in done.runs if r.output == "Temp" and r.spec.training.seed == 1)
-    record = read_record(config.directory, run)
+    record = find_record(config.directory, run)
     assert record is not None
     for name, value in alone.score(test, samples=10).loc["Temp"].items():
         assert record["scores"][name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
@@ -190,7 +190,7 @@ def test_a_record_that_is_not_whole_or_not_its_own_is_made_again(home, tmp_path,
     config = replace(made(home), directory=tmp_path)
     runs = run_sweep(config, Workers(serial=True), lambda _: None).runs
     path = record_path(tmp_path, runs[0])
-    whole = read_record(tmp_path, runs[0])
+    whole = find_record(tmp_path, runs[0])
     assert whole is not None
     changes = [{"format": 2}, {"id": "other"}, {"options": whole["options"] | {"inducing": 5}}, {"scores": {"rmse": 1.0}},
                {"scores": None}, {"scores": {}}, {"failure": 3, "scores": None}, {"dataset": None}]  # fmt: skip
@@ -198,12 +198,12 @@ def test_a_record_that_is_not_whole_or_not_its_own_is_made_again(home, tmp_path,
     texts = [json.dumps(record) for record in (*(whole | change for change in changes), *cut, [], 1)]
     for text in (*texts, "[" * 1000, ""):
         path.write_text(text)
-        assert read_record(tmp_path, runs[0]) is None, text
+        assert find_record(tmp_path, runs[0]) is None, text
         assert len(results_table(tmp_path, runs)) == 3
         assert run_sweep(config, Workers(serial=True), lambda _: None).skipped == 3
-        assert read_record(tmp_path, runs[0]) is not None
+        assert find_record(tmp_path, runs[0]) is not None
     write_json(path, whole | {"scores": None, "failure": "Training diverged."})
-    assert read_record(tmp_path, runs[0]) is not None
+    assert find_record(tmp_path, runs[0]) is not None
 
 
 def test_records_are_not_written_through_a_link(home, tmp_path, monkeypatch):

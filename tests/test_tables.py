@@ -313,7 +313,7 @@ def archive(name: str, content: bytes) -> bytes:
 
 
 BAD_FILES = [
-    ("run.npz", archive("code.py", b"import os"), UY, {}, ["'code.py' in the archive is no array"]),
+    ("run.npz", archive("code.py", b"import os"), UY, {}, ["'code.py' in the archive is not an array"]),
     ("run.csv", b"", UY, {}, ["run.csv", "empty"]),
     ("run.csv", " \n\n", UY, {}, ["run.csv", "empty"]),
     ("run.csv", "u,y\n", UY, {}, ["run.csv", "only a header", "u, y"]),
@@ -354,11 +354,11 @@ BAD_FILES = [
     ("run.csv", "t,u,y\n0,1,2\n1,3,4\n3,5,6\n", Columns(("u",), ("y",), "t", 9.0), {"gaps": "irregular"}, ["dt = 9 s"]),
     ("run.xlsx", b"PK", UY, {}, ["files ending in .xlsx", ".csv", ".parquet", ".mat"]),
     ("run", GOOD, UY, {}, ["without an ending", ".csv"]),
-    ("run.npz", b"PK\x03\x04 broken", UY, {}, ["run.npz", "no readable npz"]),
-    ("run.npz", b"\x80\x04 pickle", UY, {}, ["run.npz", "no readable npz"]),
-    ("run.npz", b"", UY, {}, ["run.npz", "no readable npz"]),
-    ("run.mat", b"not a mat file at all" * 20, UY, {}, ["run.mat", "no readable MATLAB"]),
-    ("run.mat", b"", UY, {}, ["run.mat", "no readable MATLAB"]),
+    ("run.npz", b"PK\x03\x04 broken", UY, {}, ["run.npz", "not a readable npz"]),
+    ("run.npz", b"\x80\x04 pickle", UY, {}, ["run.npz", "not a readable npz"]),
+    ("run.npz", b"", UY, {}, ["run.npz", "not a readable npz"]),
+    ("run.mat", b"not a mat file at all" * 20, UY, {}, ["run.mat", "not a readable MATLAB"]),
+    ("run.mat", b"", UY, {}, ["run.mat", "not a readable MATLAB"]),
     ("run.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512) + b"\x89HDF\r\n\x1a\n", UY, {}, ["7.3", "-v7"]),
     ("run.csv", GOOD, UY, {"gaps": "fill"}, ["gaps must be one of split, irregular, refuse; got 'fill'"]),
     ("run.csv", GOOD, Columns(("u",), ()), {}, ["at least one output", "outputs_required=False"]),
@@ -413,8 +413,8 @@ def objects(values):
         ({"u": np.zeros((2, 1)), "y": [1, 2]}, ["column 'u' must be a 1-d array; got shape (2, 1)"]),
         ({"u": [[1], [1, 2]], "y": [1, 2]}, ["column 'u' must be a 1-d array; got rows of several lengths"]),
         ({}, ["at least 2 rows; got 0"]),
-        (np.zeros((5, 2)), ["a ndarray is no table"]),
-        (7, ["a int is no table"]),
+        (np.zeros((5, 2)), ["a ndarray is not a table"]),
+        (7, ["a int is not a table"]),
         ([np.zeros((5, 2))], ["table 1: a ndarray"]),
         ([], ["list of tables is empty"]),
         ("nowhere.csv", ["nowhere.csv: there is no such file"]),
@@ -476,7 +476,7 @@ def test_empty_folders_and_folders_with_nothing_to_read(tmp_path):
 def test_archives_with_nothing_to_read(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, u=np.array([1, "a"], dtype=object))
-    refused(lambda: read_table(path), ["no readable npz"])
+    refused(lambda: read_table(path), ["not a readable npz"])
     np.savez(path, rate=1.0)
     refused(lambda: read_table(path), ["no column of numbers"])
     np.savez(path, data=np.zeros((3, 2)), names=["u"])
@@ -487,7 +487,7 @@ def test_archives_with_nothing_to_read(tmp_path):
     refused(lambda: read_sequences(path, UY), ["different numbers of rows: u (3), y (4)"])
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
-    refused(lambda: read_table(path), ["no readable npz"])
+    refused(lambda: read_table(path), ["not a readable npz"])
     savemat(tmp_path / "a.mat", {"record": {"u": [1, 2]}})
     refused(lambda: read_table(tmp_path / "a.mat"), ["no column of numbers"])
 
@@ -497,7 +497,7 @@ def test_parquet_keeps_a_named_index_and_refuses_broken_files(tmp_path):
     numbers().set_index("t").to_parquet(tmp_path / "a.parquet")
     assert read_sequences(tmp_path / "a.parquet", TUY)[0].dt == pytest.approx(0.1)
     path = write(tmp_path, b"PAR1 broken", "b.parquet")
-    refused(lambda: read_table(path), ["b.parquet", "no readable Parquet"])
+    refused(lambda: read_table(path), ["b.parquet", "not a readable Parquet"])
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):

@@ -8,16 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm.data import Scaling, Sequence, flatten
+from mrgpssm.data import Scaling, Sequence
 from mrgpssm.errors import FitError
 from mrgpssm.model import PAPER, STABLE, init_ssm
-from mrgpssm.prediction.run import Particles, free_run
+from mrgpssm.prediction.run import free_run
+from mrgpssm.rollout import Particles, draw_particles
 from mrgpssm.training import Task, TrainingSettings, backfit
 from mrgpssm.training.backfit import partial_output
 from mrgpssm.training.journal import Journal
+from mrgpssm.training.series import flatten
 from mrgpssm.training.state import Cache
 from mrgpssm.training.step import Phase, _gather, learning_rate, member_outputs, trainable
-from mrgpssm.training.sweep import Walk, begin, series_bound, sweep, walk
+from mrgpssm.training.sweep import series_bound, sweep, walk
 
 DTYPE = jnp.zeros(()).dtype
 TINY = TrainingSettings(samples=3, windows=4, window=6, buffer=2, cycles=2, steps=10, chunk=5, sweep_chunk=64)
@@ -217,8 +219,8 @@ def test_a_sweep_is_the_mean_of_a_free_run_and_does_not_depend_on_chunks():
         for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(pieces), strict=True):
             np.testing.assert_allclose(a, b, atol=2e-5)
     one = member(component, 0)
-    here = begin(one, 2, 4, key[0])
-    assert isinstance(here, Walk)
+    here = draw_particles(one, (2, 4), key[0])
+    assert isinstance(here, Particles)
     np.testing.assert_allclose(whole.states[0, 0], here.states[0].mean(0), atol=1e-6)
     np.testing.assert_allclose(whole.states[0, 300], here.states[1].mean(0), atol=1e-6)
     assert not np.any(np.all(np.asarray(whole.states[0]) == 0, axis=1))
@@ -237,7 +239,7 @@ def test_the_bound_that_ranks_restarts_is_the_bound_of_the_whole_series():
     predictions = np.zeros((2, 3, 300))
     for index, (component, unit) in enumerate(zip(one.components, (3.0, 1.0), strict=True)):
         key = jax.random.fold_in(keys[0], index)
-        here = begin(component, 2, 3, key)
+        here = draw_particles(component, (2, 3), key)
         _, states = walk(component, jnp.asarray(unit), series, task, here, jnp.asarray(0, jnp.int32), 300, key)
         predictions = predictions + np.asarray(states)[..., 0]
     omega = float(one.observation_variance()[0])

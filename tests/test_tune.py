@@ -11,7 +11,7 @@ from recordings import recording
 
 from mrgpssm import ConfigError, FitError
 from mrgpssm.sweep import tune
-from mrgpssm.sweep.tune import Best, make_tune
+from mrgpssm.sweep.tune import BestTrial, make_tune
 
 pytestmark = pytest.mark.once
 
@@ -68,7 +68,7 @@ def test_trials_go_on_where_the_journal_ends_and_the_best_is_found(folder, monke
     Pretender.fitted.clear()
     lines: list[str] = []
     first = tune.tune(make_tune(tables(folder), "t"), 1, lines.append)
-    assert isinstance(first, Best)
+    assert isinstance(first, BestTrial)
     assert first.trials == 5
     count = len(Pretender.fitted)
     again = tune.tune(make_tune(tables(folder), "t"), 1, lines.append)
@@ -136,7 +136,7 @@ BAD = [
     ({"metric": "beauty"}, "tune.metric must be one of"),
     ({"resolutions": []}, "tune.resolutions must be a list of lists"),
     ({"resolutions": [[0]]}, "at least 1; got 0"),
-    ({"range": {"preset": [1, 2]}}, "tune.range.preset is no numeric option"),
+    ({"range": {"preset": [1, 2]}}, "tune.range.preset is not a numeric option"),
     ({"range": {"inducing": [5, 5]}}, "tune.range.inducing must be [lowest, highest]"),
     ({"range": {"inducing": [2.5, 5]}}, "tune.range.inducing must be [lowest, highest]"),
     ({"speed": 1}, "[tune] knows trials, metric, resolutions and range"),

@@ -14,15 +14,15 @@ from budget import SIGMAS
 from configurations import Family, as_oracle, random_component, random_ssm
 
 from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.data.series import Series, make_clock
 from mrgpssm.gp import RBF
 from mrgpssm.model import SSM, Component
-from mrgpssm.prediction.run import Particles, assimilate, free_run
-from mrgpssm.rollout import draw_process
+from mrgpssm.prediction.run import assimilate, free_run
+from mrgpssm.rollout import Particles, draw_particles, draw_process
 from mrgpssm.training import Task, TrainingSettings, backfit
 from mrgpssm.training.journal import Journal
+from mrgpssm.training.series import Series, make_clock
 from mrgpssm.training.state import Cache, FitInfo
-from mrgpssm.training.sweep import begin, sweep
+from mrgpssm.training.sweep import sweep
 
 FAMILY = Family(RBF, d=2, u=1, y=1, m=4, units=(3.0,))
 
@@ -66,7 +66,7 @@ def test_a_sweep_is_what_the_oracle_walks():
     blank = Cache(jnp.zeros((1, 15, 1)), jnp.zeros((1, 15, 2)), jnp.zeros((1, 15, 2)))
     walks = {"samples": samples, "chunk": 100, "longest": 9, "keys": keys}
     cache = sweep(stacked(component), resolution, data, tasks, blank, **walks)
-    here = begin(component, 2, samples, keys[0])
+    here = draw_particles(component, (2, samples), keys[0])
     process = np.asarray(draw_process(keys[0], jnp.asarray(0, jnp.int32), 9, (2 * samples, 2), jnp.dtype(float)))
     for k, (first, rows) in enumerate(((0, 9), (9, 6))):
         span = slice(first, first + rows)

@@ -1,6 +1,6 @@
 """A promise: measured by a script of its own, left as a record, read by the page.
 
-Every script of this folder calls `keep` with what it measures. Records lie in `trust/records`; a script whose record
+Every script of this folder calls `keep` with what it measures. Records lie in `results/trust`; a script whose record
 was made with the same configuration does nothing unless told `--again`. With `--quick` a smaller configuration is
 measured and shown, and no record is written.
 """
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from mrgpssm import native
-from mrgpssm.file.record import sources, write_record
+from mrgpssm.file.record import read_record, sources, write_record
 
 ROOT = Path(__file__).parents[1]
-RECORDS = ROOT / "trust" / "records"
+RECORDS = ROOT / "results" / "trust"
 TESTS = ROOT / "tests"
-sys.path.insert(0, str(TESTS))  # what a script imports after this module may lie there
+sys.path[:0] = [str(TESTS), str(ROOT / "benchmarks" / "pages")]  # where what scripts import after this may lie
 
 Config = dict[str, Any]
 
@@ -64,7 +64,8 @@ def content(name: str, config: Config, outcome: Outcome, seconds: float) -> dict
 
 def has_record(path: Path, config: Config) -> bool:
     """Whether there is a record of this very configuration."""
-    return path.exists() and json.loads(path.read_text())["config"] == json.loads(json.dumps(config))
+    record = read_record(path)
+    return record is not None and record["config"] == json.loads(json.dumps(config))
 
 
 def quietly(text: str) -> str:

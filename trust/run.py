@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from page import PROMISES, main, read
+from account import ROOT
+from promises import PROMISES, read
 
 HERE = Path(__file__).parent
 
@@ -22,7 +23,7 @@ def run() -> int:
     ]
     if "--quick" in flags:
         return len(failed)
-    main()
+    subprocess.run([sys.executable, str(ROOT / "benchmarks" / "pages"), "trust"], check=True)
     unmet = [s for s in scripts if (record := read(s)) is None or not record["met"]]
     print(f"docs/trust.md: {len(scripts) - len(unmet)} of {len(scripts)} met. Not met: {', '.join(unmet) or 'none'}.")
     return len(unmet)

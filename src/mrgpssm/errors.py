@@ -1,6 +1,8 @@
 """What goes wrong for a user, as one sentence each: what, where, and what to do."""
 
 import signal
+from importlib import import_module
+from typing import Any
 
 
 class DataError(ValueError):
@@ -13,6 +15,10 @@ class DataWarning(UserWarning):
 
 class ConfigError(ValueError):
     """An argument has a value that makes no sense."""
+
+
+class MissingPackageError(ConfigError, ImportError):
+    """An optional package is not installed; the message names it and the extra that brings it."""
 
 
 class FitError(RuntimeError):
@@ -33,3 +39,11 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str, number: int = signal.SIGINT):
         super().__init__(message)
         self.number = int(number)  # of the signal
+
+
+def need(module: str, sentence: str, extra: str) -> Any:
+    """Import an optional module, or raise an error with `sentence` ("X needs Y") and what to install."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingPackageError(f"{sentence}; install mrgpssm[{extra}].") from None

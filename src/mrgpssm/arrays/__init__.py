@@ -1,1 +1,1 @@
-"""Arrays and what is done to them everywhere: factors, positive parameters, precision, elapsed time, drive."""
+"""Array operations that every layer uses: factors, positive parameters, precision, elapsed time, drive."""

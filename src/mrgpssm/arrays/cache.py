@@ -1,4 +1,4 @@
-"""Where things that can be made again are kept: the user's cache folder."""
+"""The user's cache folder, for files that can be made again."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Our rules for computing, in force only while we compute."""
+"""Numerical settings that hold only while this package computes."""
 
 from contextlib import contextmanager
 
@@ -9,10 +9,10 @@ from threadpoolctl import threadpool_limits
 
 @contextmanager
 def floating_point(precision: str):
-    """64 bits on request, no TF32 in products, one BLAS thread; all is as before afterwards.
+    """Use 64 bits on request, no TF32 in products, and one BLAS thread; the settings are restored afterwards.
 
-    The factors are small: more BLAS threads gain nothing there, and while they wait for work they take the processor
-    from the rollout.
+    The factors are small: more BLAS threads gain nothing, and while they wait they take processor time from the
+    rollout.
     """
     with (
         jax.enable_x64(precision == "float64"),

@@ -1,4 +1,4 @@
-"""Names for the array types that every room uses.
+"""Names for the array types used everywhere.
 
 Axes, throughout: `t` steps, `d` latent dimensions, `u` inputs, `y` outputs, `m` inducing points, `z` = d + u.
 """

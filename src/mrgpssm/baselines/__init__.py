@@ -1,7 +1,7 @@
-"""What a user would pick instead: boosted trees, a GRU, linear models, a static regression; used as `MRGPSSM` is.
+"""Baselines with the interface of `MRGPSSM`: boosted trees, a GRU, linear models and a static regression.
 
-Each is tuned on its training sequences alone and simulates freely: measured outputs of the sequence that is simulated
-are never looked at. Nothing heavy, scikit-learn among it, is imported before it is used.
+Each baseline is tuned on its training sequences alone and simulates freely: it never sees the measured outputs of the
+sequence that it simulates. Heavy packages such as scikit-learn are imported when they are first used.
 """
 
 from mrgpssm.baselines.arx import ARX

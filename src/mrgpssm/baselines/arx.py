@@ -9,7 +9,7 @@ from scipy.signal import lfilter, lfiltic
 
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds, judge, whole
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, whole
 from mrgpssm.baselines.lags import Spans, consecutive, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Normal, total
 from mrgpssm.baselines.scoring import Predictive
@@ -19,7 +19,7 @@ from mrgpssm.errors import FitError
 
 @dataclass(frozen=True)
 class ARXSettings:
-    """Output lags, spans of input lags whose means enter, ridge, and refinements."""
+    """Number of output lags, spans of input lags (their means are the regressors), ridge and refinements."""
 
     order: int
     spans: Spans
@@ -41,7 +41,7 @@ class Equation:
         return float(np.max(np.abs(np.roots(np.concatenate([[1.0], -self.a]))), initial=0.0))
 
     def run(self, forced: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """(T,) free run; `past` holds the outputs before it, or nothing: then it starts at rest at its first input."""
+        """(T,) free run. `past` holds the outputs before it; if it is empty, the run starts in equilibrium."""
         driven = forced @ self.b + self.c
         if not len(self.a):
             return driven
@@ -52,7 +52,7 @@ class Equation:
         return lfilter([1.0], denominator, driven, zi=lfiltic([1.0], denominator, newest_first))[0]
 
     def continue_from(self, past: np.ndarray, outputs: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """(T,) free run over the inputs after a warm-up, whose missing outputs the equation's own run stands in for."""
+        """(T,) free run over the inputs after a warm-up; missing warm-up outputs are simulated."""
         forced = span_means(np.concatenate([past, inputs]), self.settings.spans)
         recent = outputs[-max(len(self.a), 1) :]
         if np.isnan(recent).any():
@@ -63,10 +63,11 @@ class Equation:
 class ARX(AbstractBaseline):
     """Each output as a linear difference equation of the inputs, simulated freely.
 
-    Orders (0 is a finite impulse response), kind of input lags, ridge, and whether the fit is refined are chosen by the
-    free-run error on left-out training data (`judge`); equations with a pole of modulus 0.9999 or more are left out.
-    Refined fits are Steiglitz-McBride: regress again with all signals filtered by 1 / A(q) of the last fit, which turns
-    the one-step error into the error of the free run. Bands are the quantiles of left-out free-run residuals.
+    The order (0 is a finite impulse response), the kind of input lags, the ridge, and whether the fit is refined are
+    chosen by the free-run error on left-out training data (`judge`). Equations with a pole of modulus 0.9999 or more
+    are rejected. Refined fits use the method of Steiglitz and McBride: regress again with all signals filtered by 1 /
+    A(q) of the last fit, which turns the one-step error into the error of the free run. Bands are the quantiles of
+    left-out free-run residuals.
     """
 
     title = "ARX"
@@ -89,7 +90,7 @@ class ARX(AbstractBaseline):
         split = folds([len(r) for r in recordings], self.fold_count)
         outputs = recordings[0].outputs.shape[1]
         grid = self._grid(lag_spans([len(r) for r in recordings], self.reach))
-        tried: list[list[_Tried]] = [[] for _ in range(outputs)]
+        tried: list[list[_EquationTrial]] = [[] for _ in range(outputs)]
         for (order, spans), group in itertools.groupby(grid, key=lambda s: (s.order, s.spans)):
             report(f"order {order}, {len(spans)} input lags")
             forced, alike = [span_means(r.inputs, spans) for r in recordings], list(group)
@@ -102,7 +103,7 @@ class ARX(AbstractBaseline):
             best, equation = _best(recordings, column, found)
             self.equations_.append(equation)
             held.append(best.held)
-        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
@@ -111,14 +112,14 @@ class ARX(AbstractBaseline):
         mean = np.column_stack([equation.continue_from(past.inputs, column, inputs) for equation, column in pairs])
         return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {
             name: asdict(e.settings) | {"largest_pole": e.largest_pole()}
             for name, e in zip(self.output_names_, self.equations_, strict=True)
         }
 
     def _grid(self, spans: Spans) -> list[ARXSettings]:
-        """Plain fits for every order and both kinds of input lags; refined ones where few lags carry the inputs."""
+        """Plain fits for every order and both kinds of input lags; refined fits only with single input lags."""
         grid = []
         for order in sorted({0, *self.orders}):  # order 0 has no pole: there is always something to choose
             single = tuple((lag, lag) for lag in range(order + 1))
@@ -130,8 +131,8 @@ class ARX(AbstractBaseline):
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """Held-out free-run error of one candidate (see `judge`), and its held-out free runs."""
+class _EquationTrial:
+    """The free-run error of one candidate on left-out data (see `judge`), and those free runs."""
 
     error: float
     settings: ARXSettings
@@ -141,15 +142,15 @@ class _Tried:
 def fit_equation(
     forced: list[np.ndarray],
     targets: list[np.ndarray],
-    pieces: tuple[Piece, ...],
+    pieces: tuple[RowRange, ...],
     settings: ARXSettings,
-    memo: dict[Piece, Normal],
+    memo: dict[RowRange, Normal],
 ) -> Equation | None:
-    """Least squares on the pieces, then refinements; None where no stable equation was found.
+    """Least squares on the row ranges, then refinements. Returns None if no stable equation was found.
 
-    Refinements need not converge: of all rounds the one with the least free-run error on the pieces is kept.
+    Refinements need not converge. Of all rounds, the one with the smallest free-run error on the row ranges is kept.
 
-    `memo` keeps the sums of every piece for other ridges, folds and refinements of the same order and lags.
+    `memo` keeps the sums of every row range for other ridges, folds and refinements of the same order and lags.
     """
     n, found, lowest = settings.order, None, np.inf
     a = np.zeros(n)
@@ -172,9 +173,9 @@ def fit_equation(
 
 
 def _free_error(
-    equation: Equation, forced: list[np.ndarray], targets: list[np.ndarray], pieces: tuple[Piece, ...]
+    equation: Equation, forced: list[np.ndarray], targets: list[np.ndarray], pieces: tuple[RowRange, ...]
 ) -> float:
-    """Sum of squared errors of the free runs over the pieces, each from its first outputs."""
+    """Sum of squared errors of the free runs over the row ranges. Each run starts from its first outputs."""
     total, n = 0.0, equation.settings.order
     for p in pieces:
         target = targets[p.index][p.rows]
@@ -193,13 +194,13 @@ def _sums(forced: np.ndarray, target: np.ndarray, a: np.ndarray, order: int) -> 
         if np.isnan(target).any():
             seen = np.flatnonzero(np.isfinite(target))
             target = np.interp(np.arange(len(target)), seen, target[seen]) if len(seen) else target
-        target, forced = _filtered(target, a), _filtered(forced, a)
+        target, forced = _filter(target, a), _filter(forced, a)
     lagged = consecutive(target[:, None], 1, order)[order:] if order else np.empty((len(target), 0))
     return Normal.of(np.hstack([lagged, forced[order:]]), target[order:])
 
 
-def _filtered(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """The signal through 1 / (1 - Σ a_i q^-i), at rest at its first value before it starts."""
+def _filter(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """The signal filtered by 1 / (1 - Σ a_i q^-i). Before its first row it is constant at its first value."""
     denominator = np.concatenate([[1.0], -a])
     rest = 1 / (1 - a.sum())
     # state of the transposed direct form II after a long stretch of a constant 1
@@ -210,9 +211,9 @@ def _filtered(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _try(
-    forced: list[np.ndarray], recordings: list[Recording], split: list[Fold], settings: ARXSettings, memo: dict
-) -> _Tried | None:
-    """Free runs over every left-out piece, from its own warm-up."""
+    forced: list[np.ndarray], recordings: list[Recording], split: list[RowFold], settings: ARXSettings, memo: dict
+) -> _EquationTrial | None:
+    """Free runs over every left-out row range, each after its own warm-up."""
     held, measured, targets = [], [], [r.outputs[:, 0] for r in recordings]
     for fold in split:
         equation = fit_equation(forced, targets, fold.train, settings, memo)
@@ -220,15 +221,15 @@ def _try(
             return None
         for p in fold.test:
             inputs, target = recordings[p.index].inputs, targets[p.index]
-            held.append(equation.continue_from(inputs[p.warm], target[p.warm], inputs[p.judged]))
-            measured.append(target[p.judged])
+            held.append(equation.continue_from(inputs[p.warm], target[p.warm], inputs[p.test_rows]))
+            measured.append(target[p.test_rows])
     runs = np.concatenate(held)
     error = judge(runs[:, None], np.concatenate(measured)[:, None], split).item()
-    return _Tried(error, settings, runs) if np.isfinite(error) else None
+    return _EquationTrial(error, settings, runs) if np.isfinite(error) else None
 
 
-def _best(recordings: list[Recording], column: int, tried: list[_Tried]) -> tuple[_Tried, Equation]:
-    """The candidate with the lowest error that is stable on all data too, and its equation."""
+def _best(recordings: list[Recording], column: int, tried: list[_EquationTrial]) -> tuple[_EquationTrial, Equation]:
+    """The candidate with the lowest error that is also stable when fitted to all data, and its equation."""
     everything = whole([len(r) for r in recordings])
     targets = [r.outputs[:, column] for r in recordings]
     for candidate in sorted(tried, key=lambda t: t.error):

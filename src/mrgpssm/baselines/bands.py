@@ -21,13 +21,13 @@ _MIDDLE = LEVELS.index(0.5)
 
 
 def normal_tail() -> float:
-    """Mean excess of N(0, 1) over its outermost level: the tail of a band that nothing is known about."""
+    """Mean excess of N(0, 1) over its outermost level: the default tail of a band."""
     z = _Z[-1]
     return float(np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / (1 - LEVELS[-1]) - z)
 
 
 @dataclass(frozen=True)
-class Bands:
+class QuantileBands:
     """Quantiles (L, T, D) at `LEVELS`, and the tails' scales (2, T, D) below and above them."""
 
     values: np.ndarray
@@ -86,23 +86,23 @@ class Bands:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How raw quantiles become honest ones, per output.
+    """A correction that makes raw quantiles cover their nominal share, per output.
 
-    The median moves by `shift` (D,) quartile widths, the distance of every other quantile to it is multiplied by
-    `scales` (L, D), and the tails have mean excess `tails` (2, D) in units of |outermost quantile - median| / |z|.
+    The median moves by `shift` (D,) quartile widths. The distance of every other quantile to it is multiplied by
+    `scales` (L, D). The tails have mean excess `tails` (2, D), in units of |outermost quantile - median| / |z|.
     """
 
     shift: np.ndarray
     scales: np.ndarray
     tails: np.ndarray
 
-    def apply(self, raw: np.ndarray) -> Bands:
-        """Bands from raw quantiles (L, T, D); crossing quantiles are sorted, coincident ones moved apart."""
-        raw = _ordered(raw)
+    def apply(self, raw: np.ndarray) -> QuantileBands:
+        """Bands from raw quantiles (L, T, D). Crossing quantiles are sorted, equal ones are moved apart."""
+        raw = _sort_levels(raw)
         center = raw[_MIDDLE] + self.shift * _width(raw)
-        values = _ordered(center + self.scales[:, None] * (raw - raw[_MIDDLE]))
+        values = _sort_levels(center + self.scales[:, None] * (raw - raw[_MIDDLE]))
         reach = np.stack([values[_MIDDLE] - values[0], values[-1] - values[_MIDDLE]]) / _Z[-1]
-        return Bands(values, self.tails[:, None] * reach)
+        return QuantileBands(values, self.tails[:, None] * reach)
 
 
 def calibrate(raw: np.ndarray, measured: np.ndarray) -> Calibration:
@@ -111,7 +111,7 @@ def calibrate(raw: np.ndarray, measured: np.ndarray) -> Calibration:
     Each level then has its nominal share of the held-out values below it. With raw quantiles of N(mean, 1) this makes
     the bands the mean plus the quantiles of the held-out residuals.
     """
-    raw = _ordered(raw)
+    raw = _sort_levels(raw)
     shift = np.nanmedian((measured - raw[_MIDDLE]) / _width(raw), axis=0)
     error = measured - raw[_MIDDLE] - shift * _width(raw)
     scales = np.ones((len(LEVELS), measured.shape[1]))
@@ -123,7 +123,7 @@ def calibrate(raw: np.ndarray, measured: np.ndarray) -> Calibration:
     return Calibration(shift, scales, _tail_scales(bands, measured))
 
 
-def _tail_scales(bands: Bands, measured: np.ndarray) -> np.ndarray:
+def _tail_scales(bands: QuantileBands, measured: np.ndarray) -> np.ndarray:
     """(2, D) mean excess beyond the outermost quantiles, which is the exponential's maximum-likelihood scale."""
     center = bands.values[_MIDDLE]
     found = []
@@ -137,7 +137,7 @@ def _tail_scales(bands: Bands, measured: np.ndarray) -> np.ndarray:
 
 
 def normal_quantiles(mean: np.ndarray) -> np.ndarray:
-    """(L, T, D) quantiles of N(mean, 1): the raw material of a method that predicts a mean only."""
+    """(L, T, D) quantiles of N(mean, 1), for methods that predict a mean only."""
     return mean[None] + _Z[:, None, None]
 
 
@@ -145,7 +145,7 @@ def _width(ordered: np.ndarray) -> np.ndarray:
     return ordered[LEVELS.index(0.75)] - ordered[LEVELS.index(0.25)]
 
 
-def _ordered(values: np.ndarray) -> np.ndarray:
-    """Sorted along the levels, at least the floor apart; the median stays where it is."""
+def _sort_levels(values: np.ndarray) -> np.ndarray:
+    """Sort the quantiles by level and keep them at least `_FLOOR` apart; the median does not move."""
     spread = np.sort(values, axis=0)
     return spread + _FLOOR * _Z[:, None, None]

@@ -1,4 +1,4 @@
-"""What all baselines share: `MRGPSSM`'s fit, simulate and score around two methods that each of them has."""
+"""The common part of all baselines: `fit`, `simulate` and `score` around the two methods `learn` and `predict`."""
 
 import abc
 import inspect
@@ -23,7 +23,7 @@ _LINE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Recording:
-    """Inputs (T, D_u) and outputs (T, D_y) in units of the training data's deviation; missing outputs are NaN."""
+    """Inputs (T, D_u) and outputs (T, D_y) in training standard deviations; missing outputs are NaN."""
 
     inputs: np.ndarray
     outputs: np.ndarray
@@ -32,14 +32,14 @@ class Recording:
         return len(self.inputs)
 
     def rows(self, rows: slice) -> "Recording":
-        """Some of its rows."""
+        """The given rows as a recording."""
         return Recording(self.inputs[rows], self.outputs[rows])
 
 
 class AbstractBaseline(abc.ABC):
-    """A simulator learned from recordings: `fit`, `simulate` and `score` as `MRGPSSM` has them.
+    """A simulator learned from recordings, with the methods `fit`, `simulate` and `score` of `MRGPSSM`.
 
-    Every choice a baseline makes is made on its training sequences, parts of which are left out in turn. Its bands are
+    A baseline makes every choice on its training sequences: parts of them are left out in turn. Its bands are
     calibrated on the same left-out parts.
     """
 
@@ -47,14 +47,14 @@ class AbstractBaseline(abc.ABC):
 
     @abc.abstractmethod
     def learn(self, recordings: list[Recording], report: Report) -> None:
-        """Choose the configuration, then the model, on these recordings alone."""
+        """Choose the configuration and fit the model on these recordings alone."""
 
     @abc.abstractmethod
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        """Free run over scaled inputs (T, D_u), after a recording that ends just before them."""
+        """Free run over scaled inputs (T, D_u), after an optional warm-up recording that ends just before them."""
 
     @abc.abstractmethod
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         """The configuration that `learn` chose, as JSON values."""
 
     def get_params(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class AbstractBaseline(abc.ABC):
         validation: Data | None = None,
         progress: bool = True,
     ) -> Self:
-        """Learn from one or many sequences; `validation` is only scored, and kept in `validation_scores_`."""
+        """Fit to one or many sequences. `validation` is only scored; the result is `validation_scores_`."""
         recordings = self.prepare(sequences)
         report = reporter(self.title, progress)
         self.learn(recordings, report)
@@ -84,7 +84,7 @@ class AbstractBaseline(abc.ABC):
         self.input_names_, self.output_names_ = training[0].input_names, training[0].output_names
         self.dt_, self.units_ = training[0].dt, dict(training[0].units)
         self.scaling_ = Scaling.fit(training)
-        return [self._scaled(s) for s in training]
+        return [self._scale(s) for s in training]
 
     def simulate(
         self,
@@ -93,9 +93,9 @@ class AbstractBaseline(abc.ABC):
         stride: int = 1,
         quantiles: SequenceOf[float] = LEVELS,
     ) -> Forecast:
-        """Run freely over the inputs (T, D_u), from their first row or from where `warmup` = (u, y) just before ends.
+        """Run freely over the inputs (T, D_u). `warmup` = (u, y) is the stretch just before them and sets the state.
 
-        Measured outputs of a `Sequence` are not looked at.
+        Measured outputs of a `Sequence` are not used.
         """
         self._check_fitted()
         if stride < 1 or not all(0 < q < 1 for q in quantiles):
@@ -116,9 +116,9 @@ class AbstractBaseline(abc.ABC):
         )
 
     def score(self, sequences: Data, warmup: tuple[np.ndarray, np.ndarray] | None = None) -> pd.DataFrame:
-        """Free run over every sequence; one row per output, errors in the data's units (see `score_runs`).
+        """Score a free run over every sequence: one row per output, errors in the data's units (see `score_runs`).
 
-        `warmup` = (u, y) is the stretch just before, where there is one sequence.
+        `warmup` = (u, y) is the stretch just before the sequence; it is allowed for a single sequence only.
         """
         self._check_fitted()
         found = as_list(sequences, self.input_names_, self.output_names_, self.dt_)
@@ -130,10 +130,10 @@ class AbstractBaseline(abc.ABC):
         return score_runs(runs, [s.outputs for s in found], self.scaling_, self.output_names_)
 
     def _run(self, sequence: Sequence, warmup: tuple[np.ndarray, np.ndarray] | None) -> Predictive:
-        past = None if warmup is None else self._scaled(self._warmup(warmup))
+        past = None if warmup is None else self._scale(self._warmup(warmup))
         return self.predict(self.scaling_.inputs(sequence.inputs), past)
 
-    def _scaled(self, sequence: Sequence) -> Recording:
+    def _scale(self, sequence: Sequence) -> Recording:
         return Recording(self.scaling_.inputs(sequence.inputs), self.scaling_.outputs(sequence.outputs))
 
     def _sequence(self, inputs: Inputs) -> Sequence:
@@ -148,7 +148,7 @@ class AbstractBaseline(abc.ABC):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "scaling_"):
-            raise ConfigError(f"This {type(self).__name__} has not learned yet; call fit first.")
+            raise ConfigError(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
 
 def _check_even(sequence: Sequence) -> None:
@@ -161,7 +161,7 @@ def _silent(message: str) -> None:
 
 
 def reporter(title: str, show: bool) -> Report:
-    """Lines on standard error; on a terminal each overwrites the one before, elsewhere there is one every 10 s."""
+    """A function that prints progress to standard error: one line that is overwritten, or one line every 10 s."""
     return _line(title) if show else _silent
 
 

@@ -1,4 +1,4 @@
-"""The same free runs by every baseline, for a comparison on a user's own data."""
+"""Fit and score every baseline on a user's own data."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from mrgpssm.errors import ConfigError, DataError
 
 @dataclass(frozen=True)
 class Rival:
-    """Scores of one baseline on the test sequences, and the configuration that its training sequences chose."""
+    """Scores of one baseline on the test sequences, and the configuration chosen on its training sequences."""
 
     scores: pd.DataFrame
     chosen: dict[str, Any]
 
 
 def methods_named(text: str) -> tuple[str, ...]:
-    """`baselines` for all of them, or names separated by commas; what cannot run is refused before anything does."""
+    """The baselines for "baselines" (all) or a list of names with commas; checks that each can run."""
     names = tuple(METHODS) if text == "baselines" else tuple(n.strip() for n in text.split(",") if n.strip())
     unknown = [name for name in names if name not in METHODS]
     if unknown or not names:
@@ -42,7 +42,7 @@ def compare(
     rivals = {}
     for name in methods:
         model = METHODS[name]().fit(training, progress=progress)
-        rivals[name] = Rival(model.score(test), model.chosen())
+        rivals[name] = Rival(model.score(test), model.describe_choice())
     return rivals
 
 
@@ -52,4 +52,4 @@ def _check_apart(training: list[Sequence], test: list[Sequence]) -> None:
             if seen.outputs.shape == fresh.outputs.shape and np.array_equal(
                 seen.outputs, fresh.outputs, equal_nan=True
             ):
-                raise DataError(f"{fresh.name} is among the training data too; test on recordings that nobody saw.")
+                raise DataError(f"{fresh.name} is among the training data too; test on other recordings.")

@@ -1,4 +1,4 @@
-"""Leaving out training data: whole sequences where there are three or more, contiguous blocks of them otherwise."""
+"""Leave out training data: whole sequences if there are three or more, contiguous blocks otherwise."""
 
 import itertools
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ _SMALLEST = 1e-12
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Rows start ... stop - 1 of training sequence `index`; when it is judged its first `warmup` rows set the state."""
+class RowRange:
+    """Rows start ... stop - 1 of training sequence `index`. In a test, the first `warmup` rows set the state."""
 
     index: int
     start: int
@@ -25,54 +25,54 @@ class Piece:
 
     @property
     def rows(self) -> slice:
-        """The rows, for indexing."""
+        """The rows as a slice."""
         return slice(self.start, self.stop)
 
     @property
     def warm(self) -> slice:
-        """The rows that set the state."""
+        """The warm-up rows as a slice."""
         return slice(self.start, self.start + self.warmup)
 
     @property
-    def judged(self) -> slice:
-        """The rows that are run freely."""
+    def test_rows(self) -> slice:
+        """The rows of the free run as a slice."""
         return slice(self.start + self.warmup, self.stop)
 
 
 @dataclass(frozen=True)
-class Fold:
-    """Pieces to learn from and pieces to be judged on."""
+class RowFold:
+    """Row ranges to train on and row ranges to test on."""
 
-    train: tuple[Piece, ...]
-    test: tuple[Piece, ...]
+    train: tuple[RowRange, ...]
+    test: tuple[RowRange, ...]
 
 
-def cut(lengths: list[int]) -> list[Piece]:
-    """Every sequence as one piece, or in equal blocks where there are fewer than three sequences.
+def cut(lengths: list[int]) -> list[RowRange]:
+    """Every sequence as one row range, or in equal blocks if there are fewer than three sequences.
 
-    A sequence left out as a whole is run from its first row. A block starts anywhere: an eighth of it, at most 50 rows,
-    is its warm-up, and nothing before it is known.
+    A sequence that is left out as a whole is simulated from its first row. A block can start anywhere: its first
+    eighth, at most 50 rows, is its warm-up.
     """
     blocks = 1 if len(lengths) >= 3 else -(-_BLOCKS // len(lengths))
     pieces = []
     for index, length in enumerate(lengths):
         edges = np.linspace(0, length, min(blocks, max(length // 2, 1)) + 1).astype(int)
         for a, b in itertools.pairwise(edges.tolist()):
-            pieces.append(Piece(index, a, b, 0 if blocks == 1 else min(_WARMUP, (b - a) // 8)))
+            pieces.append(RowRange(index, a, b, 0 if blocks == 1 else min(_WARMUP, (b - a) // 8)))
     return pieces
 
 
-def whole(lengths: list[int]) -> tuple[Piece, ...]:
-    """Every sequence as one piece."""
-    return tuple(Piece(i, 0, length) for i, length in enumerate(lengths))
+def whole(lengths: list[int]) -> tuple[RowRange, ...]:
+    """Every sequence as one row range."""
+    return tuple(RowRange(i, 0, length) for i, length in enumerate(lengths))
 
 
-def folds(lengths: list[int], count: int) -> list[Fold]:
-    """At most `count` folds, or one per block of cut sequences; every piece is judged in exactly one of them."""
+def folds(lengths: list[int], count: int) -> list[RowFold]:
+    """At most `count` folds, or one per block of cut sequences. Every row range is tested in exactly one fold."""
     pieces = cut(lengths)
     count = min(count, len(pieces)) if len(lengths) >= 3 else len(pieces)
     return [
-        Fold(
+        RowFold(
             tuple(p for i, p in enumerate(pieces) if i % count != k),
             tuple(p for i, p in enumerate(pieces) if i % count == k),
         )
@@ -80,12 +80,12 @@ def folds(lengths: list[int], count: int) -> list[Fold]:
     ]
 
 
-def judge(held: np.ndarray, measured: np.ndarray, split: list[Fold]) -> np.ndarray:
-    """(D_y,) what candidates are compared by: the mean over rows of log(mean squared error of the row's piece).
+def judge(held: np.ndarray, measured: np.ndarray, split: list[RowFold]) -> np.ndarray:
+    """(D_y,) the score that candidates are compared by: the mean over rows of log(mean squared error of the range).
 
-    That is a Gaussian likelihood in which every piece has a variance of its own: the one stretch that no candidate
-    predicts does not decide alone. Errors below 1e-6 deviations, and differences below 1e-6, count as none. `held` and
-    `measured` (N, D_y) are the judged rows, piece after piece; the result is infinite where a run is.
+    That is a Gaussian likelihood in which every row range has its own variance, so that one range that no candidate
+    predicts well does not decide alone. Errors below 1e-6 standard deviations, and differences below 1e-6, count as
+    zero. `held` and `measured` (N, D_y) are the tested rows, range after range. The result is infinite where a run is.
     """
     lengths = [p.stop - p.start - p.warmup for fold in split for p in fold.test]
     total, count, edge = np.zeros(measured.shape[1]), np.zeros(measured.shape[1]), 0
@@ -97,21 +97,21 @@ def judge(held: np.ndarray, measured: np.ndarray, split: list[Fold]) -> np.ndarr
     return np.where(np.isfinite(total), np.round(total / np.maximum(count, 1), 6), np.inf)
 
 
-def leave_one_out(lengths: list[int], count: int) -> list[Fold]:
-    """`count` folds that leave out one piece each, evenly chosen; pieces come again where there are fewer."""
+def leave_one_out(lengths: list[int], count: int) -> list[RowFold]:
+    """`count` folds that leave out one row range each, evenly spread; ranges repeat if there are too few."""
     pieces = cut(lengths)
     # the first block of a cut sequence has nothing before it to warm up on: it is left out last
     order = sorted(range(len(pieces)), key=lambda i: len(lengths) < 3 and pieces[i].start == 0)
     chosen = [order[(k * len(order) // count if count < len(order) else k) % len(order)] for k in range(count)]
-    return [Fold(tuple(p for i, p in enumerate(pieces) if i != c), (pieces[c],)) for c in chosen]
+    return [RowFold(tuple(p for i, p in enumerate(pieces) if i != c), (pieces[c],)) for c in chosen]
 
 
-def merge(pieces: Iterable[Piece]) -> list[Piece]:
-    """Neighbouring pieces of a sequence as one."""
-    merged: list[Piece] = []
+def merge(pieces: Iterable[RowRange]) -> list[RowRange]:
+    """Join neighbouring row ranges of a sequence."""
+    merged: list[RowRange] = []
     for p in sorted(pieces, key=lambda p: (p.index, p.start)):
         if merged and (merged[-1].index, merged[-1].stop) == (p.index, p.start):
-            merged[-1] = Piece(p.index, merged[-1].start, p.stop)
+            merged[-1] = RowRange(p.index, merged[-1].start, p.stop)
         else:
             merged.append(p)
     return merged

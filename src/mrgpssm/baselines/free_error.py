@@ -18,14 +18,14 @@ from mrgpssm.baselines.triangles import compress, solve, take_out
 
 @dataclass(frozen=True)
 class Stretch:
-    """Inputs (T, D_u) and one output (T,) of a stretch of rows, of which every `step`-th measured one is fitted."""
+    """Inputs (T, D_u) and one output (T,) of consecutive rows; every `step`-th row with a measurement is fitted."""
 
     inputs: np.ndarray
     target: np.ndarray
     step: int
 
-    def fitted(self) -> np.ndarray:
-        """The numbers of the rows that are fitted."""
+    def find_rows(self) -> np.ndarray:
+        """Indices of the rows that are fitted."""
         rows = np.arange(0, len(self.target), self.step)
         return rows[np.isfinite(self.target[rows])]
 
@@ -52,7 +52,7 @@ class Solution:
 
 
 def minimise(stretches: list[Stretch], denominator: np.ndarray, evaluations: int) -> Solution | None:
-    """The nearest minimum from these coefficients on; None where no stretch has rows enough."""
+    """The local minimum reached from these coefficients; None if no stretch has enough rows."""
     problem = _Problem(stretches, len(denominator))
     if not problem.stretches:
         return None
@@ -76,17 +76,17 @@ class _Point:
 
 
 class _Problem:
-    """Residual and Jacobian at the last coefficients asked for; infinite where a time constant is too long."""
+    """Residual and Jacobian, cached for the last coefficients; infinite if a time constant is too long."""
 
     def __init__(self, stretches: list[Stretch], order: int):
-        self.stretches = [s for s in stretches if len(s.fitted()) > order]
+        self.stretches = [s for s in stretches if len(s.find_rows()) > order]
         self.order = order
-        self.rows = [s.fitted() for s in self.stretches]
+        self.rows = [s.find_rows() for s in self.stretches]
         self.largest = min(LARGEST_POLE, np.exp(-1 / max((len(s.target) for s in self.stretches), default=1)))
         self.last: tuple[bytes, _Point] | None = None
 
     def stabilise(self, f: np.ndarray) -> np.ndarray:
-        """The coefficients with roots drawn in whose time constant is longer than the longest stretch."""
+        """Shrink the roots whose time constant is longer than the longest stretch."""
         roots = _roots(f)
         return np.real(np.poly(roots * np.minimum(1.0, 0.9999 * self.largest / np.maximum(np.abs(roots), 1e-300))))[1:]
 
@@ -146,6 +146,6 @@ def _slopes(stretch: Stretch, rows: np.ndarray, F: np.ndarray, numerators: np.nd
 
 
 def _delays(signals, rows: np.ndarray, lags: range) -> np.ndarray:
-    """(rows, lags D) the signals so many rows before, zero before the first."""
+    """(rows, lags D) the signals delayed by every lag, zero before the first row."""
     padded = np.concatenate([np.zeros((lags[-1], signals.shape[1])), signals])
     return np.hstack([padded[rows + lags[-1] - lag] for lag in lags])

@@ -16,7 +16,7 @@ from mrgpssm.baselines.triangles import compress
 
 @dataclass(frozen=True)
 class View:
-    """Rows are averaged in groups of `stride`; `horizon` groups are the past, as many the future."""
+    """Rows are averaged in groups of `stride`. The past and the future are `horizon` groups each."""
 
     horizon: int
     stride: int
@@ -44,7 +44,7 @@ def factor(recording: Recording, view: View) -> np.ndarray:
 
 
 def bridge(outputs: np.ndarray) -> np.ndarray:
-    """(T, D_y) outputs with missing ones interpolated; a column without any stays as it is."""
+    """(T, D_y) outputs with missing values interpolated; a column without any value is left unchanged."""
     filled = outputs.copy()
     for column in filled.T:
         seen = np.flatnonzero(np.isfinite(column))
@@ -54,7 +54,7 @@ def bridge(outputs: np.ndarray) -> np.ndarray:
 
 
 def _table(inputs: np.ndarray, outputs: np.ndarray, view: View) -> np.ndarray:
-    inputs, outputs = _averaged(inputs, view.stride), _averaged(outputs, view.stride)
+    inputs, outputs = _average(inputs, view.stride), _average(outputs, view.stride)
     windows, i = len(inputs) - 2 * view.horizon + 1, view.horizon
     width = 1 + 2 * i * (inputs.shape[1] + outputs.shape[1])
     if windows < 1:
@@ -65,7 +65,7 @@ def _table(inputs: np.ndarray, outputs: np.ndarray, view: View) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Observability:
-    """Left singular vectors of the future outputs' part that the past explains, future inputs taken out."""
+    """Left singular vectors of the part of the future outputs that the past explains, without future inputs."""
 
     view: View
     vectors: np.ndarray
@@ -81,7 +81,7 @@ class Observability:
         return cls(view, (left * np.sqrt(values))[:, kept], outputs)
 
     def modes(self, order: int) -> Modes | None:
-        """Poles and mode shapes of that order, stable; None where the data do not tell so many."""
+        """Stable poles and mode shapes of the given order; None if the data do not support this order."""
         shift = self.vectors[:, :order]
         if shift.shape[1] < order or len(shift) - self.outputs < order:
             return None
@@ -92,14 +92,14 @@ class Observability:
 
 
 def _root(poles: np.ndarray, stride: int) -> np.ndarray:
-    """Poles per row from poles per group; a negative real one, which is no sampled system's, loses its sign."""
+    """Poles per row from poles per group. A sampled system has no negative real pole, so its sign is dropped."""
     if stride == 1:
         return poles
     real = np.abs(np.imag(poles)) < 1e-12
     return np.where(real, np.abs(poles), poles).astype(complex) ** (1 / stride)
 
 
-def _averaged(signals: np.ndarray, stride: int) -> np.ndarray:
+def _average(signals: np.ndarray, stride: int) -> np.ndarray:
     groups = len(signals) // stride
     return signals[: groups * stride].reshape(groups, stride, -1).mean(axis=1)
 

@@ -1,16 +1,17 @@
-"""Features of the inputs' past at many time scales: what a method without a state sees of it."""
+"""Features of past inputs at many time scales, for methods without a state."""
 
 import numpy as np
+from scipy.signal import lfilter
 
 _FEW_ROWS = 5000
 Spans = tuple[tuple[int, int], ...]
 
 
 def lag_spans(lengths: list[int], limit: int) -> Spans:
-    """Spans of lags first ... last that the data can teach: single lags, then spans that double in length.
+    """Spans of lags first ... last that the data can support: single lags, then spans that double in length.
 
-    0, 1, 2-3, 4-7, ... on long data; all of 0 ... 15 singly, 16-31, ... on short data, where few features must do and
-    a delay of a row or two shows. The last span reaches back at most `limit` rows or an eighth of a sequence.
+    Long data: 0, 1, 2-3, 4-7, ... Short data: 0 to 15 one by one, then 16-31, ..., because a delay of a row or two
+    matters there. The last span reaches back at most `limit` rows or an eighth of the shortest sequence.
     """
     reach = max(2, min(limit, min(lengths) // 8))
     dense = 2 if sum(lengths) >= _FEW_ROWS else min(16, reach)
@@ -21,7 +22,7 @@ def lag_spans(lengths: list[int], limit: int) -> Spans:
 
 
 def shorter(spans: Spans, factor: int) -> int:
-    """How many of the spans lie within 1 / factor of their whole reach; at least two."""
+    """The number of spans within 1 / factor of the longest lag; at least two."""
     reach = (spans[-1][1] + 1) / factor
     return max(2, sum(last + 1 <= reach for _, last in spans))
 
@@ -47,8 +48,6 @@ def consecutive(signals: np.ndarray, first: int, last: int) -> np.ndarray:
 
 def exponential_averages(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
     """(T, D S) averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ ≥ 1, from s_{-1} = u_0 on."""
-    from scipy.signal import lfilter
-
     found = []
     for scale in scales:
         keep = 1 - 1 / scale

@@ -1,4 +1,4 @@
-"""Linear difference equations whose free run, not whose next row, is fitted: output-error models."""
+"""Output-error models: linear difference equations fitted by their free run, not by one-step predictions."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from mrgpssm.baselines.arx import ARXSettings, fit_equation
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds, judge, whole
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, whole
 from mrgpssm.baselines.free_error import Solution, Stretch, minimise
 from mrgpssm.baselines.lags import span_means
 from mrgpssm.baselines.scoring import Predictive
@@ -22,7 +22,7 @@ _NEW_POLE = 0.5
 
 @dataclass(frozen=True)
 class OutputErrorSettings:
-    """Number of poles; inputs reach back as many rows."""
+    """Number of poles; the inputs have as many lags."""
 
     order: int
 
@@ -67,7 +67,7 @@ class OutputError(AbstractBaseline):
         self.models_, self.settings_, held = [], [], []
         for column, name in enumerate(self.output_names_):
             alone = [Recording(r.inputs, r.outputs[:, [column]]) for r in recordings]
-            measured = np.concatenate([alone[p.index].outputs[p.judged] for fold in split for p in fold.test])
+            measured = np.concatenate([alone[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
             memo: dict = {}
             runs: dict[OutputErrorSettings, list[np.ndarray]] = {}
             for number, fold in enumerate(split):
@@ -81,7 +81,7 @@ class OutputError(AbstractBaseline):
             self.models_.append(models[best])
             self.settings_.append(best)
             held.append(run)
-        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
@@ -92,14 +92,14 @@ class OutputError(AbstractBaseline):
         mean = np.hstack(columns)
         return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
         return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
 
     def _fit(
-        self, recordings: list[Recording], pieces: tuple[Piece, ...], memo: dict
+        self, recordings: list[Recording], pieces: tuple[RowRange, ...], memo: dict
     ) -> dict[OutputErrorSettings, StateSpace]:
-        """For every order the model of the lowest minimum that its starts lead to."""
+        """For every order, the model with the lowest minimum over all starts."""
         cut = cut_out(recordings, pieces)
         step = max(1, sum(map(len, cut)) // self.rows)
         stretches = [Stretch(r.inputs, r.outputs[:, 0], step) for r in cut]
@@ -119,7 +119,7 @@ class OutputError(AbstractBaseline):
                 below, found[OutputErrorSettings(order)] = ends[0], ends[0].model().settle(cut)
         return found
 
-    def _equations(self, recordings: list[Recording], pieces: tuple[Piece, ...], order: int, memo: dict) -> list:
+    def _equations(self, recordings: list[Recording], pieces: tuple[RowRange, ...], order: int, memo: dict) -> list:
         """Denominators of ARX equations of that order, by least squares and refined."""
         spans = tuple((lag, lag) for lag in range(order + 1))
         forced, targets = [span_means(r.inputs, spans) for r in recordings], [r.outputs[:, 0] for r in recordings]
@@ -130,7 +130,7 @@ class OutputError(AbstractBaseline):
 
 
 def _solve_all(stretches: list[Stretch], starts: list[np.ndarray], evaluations: int) -> list[Solution]:
-    """What every start leads to in so many evaluations, the lowest error first."""
+    """The result of every start after so many evaluations, lowest error first."""
     found = [minimise(stretches, start, evaluations) for start in starts]
     return sorted((s for s in found if s is not None), key=lambda s: s.error)
 
@@ -139,9 +139,9 @@ def _choose(
     runs: dict[OutputErrorSettings, list[np.ndarray]],
     models: dict[OutputErrorSettings, StateSpace],
     measured: np.ndarray,
-    split: list[Fold],
+    split: list[RowFold],
 ) -> tuple[OutputErrorSettings, np.ndarray]:
-    """The settings with the lowest error on what was left out, and their runs over that."""
+    """The settings with the lowest error on left-out data, and their free runs over it."""
     joined = {settings: np.concatenate(r) for settings, r in runs.items() if settings in models}
     errors = {s: judge(r, measured, split).item() for s, r in joined.items() if len(r) == len(measured)}
     if not errors:

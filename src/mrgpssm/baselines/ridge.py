@@ -1,4 +1,4 @@
-"""Linear regression with a ridge, the offset left free."""
+"""Linear regression with a ridge penalty on all weights but the offset."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Normal:
-    """Sums over rows that the normal equations need; those of pieces add up."""
+    """The sums over rows that the normal equations need; sums of row ranges can be added."""
 
     count: float
     first: np.ndarray
@@ -27,7 +27,7 @@ class Normal:
 
     @classmethod
     def of(cls, features: np.ndarray, target: np.ndarray) -> "Normal":
-        """Over the rows where nothing is missing."""
+        """The sums over the rows without missing values."""
         joint = np.column_stack([features, target])
         joint = joint[np.isfinite(joint).all(axis=1)]
         return cls(float(len(joint)), joint.sum(0), joint.T @ joint)
@@ -46,7 +46,7 @@ class Normal:
 
 
 def total(parts: list[Normal]) -> Normal:
-    """The sums of several pieces."""
+    """The sum over several row ranges."""
     return sum(parts[1:], parts[0])
 
 

@@ -1,11 +1,11 @@
-"""Free runs of baselines against what was measured: the columns of `MRGPSSM.score`, in the same units."""
+"""Scores of baselines: the columns of `MRGPSSM.score`, in the same units."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from mrgpssm.baselines.bands import Bands
+from mrgpssm.baselines.bands import QuantileBands
 from mrgpssm.data import Scaling
 from mrgpssm.errors import DataError
 from mrgpssm.prediction import metrics
@@ -16,10 +16,10 @@ _GRID = 200  # levels of the pinball integral
 
 @dataclass(frozen=True)
 class Predictive:
-    """Mean (T, D_y) and bands of a free run, in units of the training data's deviation."""
+    """Mean (T, D_y) and bands of a free run, in training standard deviations."""
 
     mean: np.ndarray
-    bands: Bands
+    bands: QuantileBands
 
 
 def score_runs(
@@ -27,8 +27,8 @@ def score_runs(
 ) -> pd.DataFrame:
     """One row per output, errors in the data's units.
 
-    `nll` is of the bands' density (`Bands.log_density`), `nll_gaussian` of N(mean, std²) with the bands' deviation,
-    `crps` the pinball integral of their quantiles. All are means per step.
+    `nll` uses the density of the bands (`QuantileBands.log_density`), `nll_gaussian` N(mean, std²) with their standard
+    deviation, and `crps` integrates the pinball loss of their quantiles. All are means per step.
     """
     seen = np.concatenate(measured)
     for column, name in enumerate(names):
@@ -55,7 +55,7 @@ def score_runs(
 
 
 def _terms(run: Predictive, measured: np.ndarray) -> dict[str, np.ndarray]:
-    """What the metrics of one run need per row, in scaled units."""
+    """The values per row that the metrics of one run need, in scaled units."""
     bands = run.bands
     terms = {f"q{level:g}": values for level, values in zip(LEVELS, bands.values, strict=True)}
     terms |= {"mean": run.mean, "std": bands.std(), "nll": -bands.log_density(measured)}

@@ -1,4 +1,4 @@
-"""Linear state-space models: free runs, and the state that a warm-up or a first input leads to."""
+"""Linear state-space models: free runs, and the initial state from a warm-up or from the first input."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,11 +15,12 @@ WARMUP_ROWS = 50  # the state is found from at most so many rows
 
 @dataclass(frozen=True)
 class StateSpace:
-    """x_{t+1} = A x_t + B u_t,  y_t = C x_t + D u_t + c.
+    """x_{t+1} = A x_t + B u_t, y_t = C x_t + D u_t + c.
 
-    Before a warm-up x ~ N(mean, covariance), as the training data's states are. Measured outputs are y_t + e_t, and e
-    has the autocovariance `noise` (D_y, lags) of the training data's errors. Errors last for a while: if they were
-    taken for white, a few rows would say too much of the state. `settle` finds all three.
+    Before a warm-up x ~ N(mean, covariance), the distribution of the states on the training data. Measured outputs are
+    y_t + e_t, and e has the autocovariance `noise` (D_y, lags) of the errors on the training data. Errors are
+    correlated in time: treating them as white noise would trust a few warm-up rows too much. `settle` estimates all
+    three.
     """
 
     A: np.ndarray
@@ -33,7 +34,7 @@ class StateSpace:
 
     @classmethod
     def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray, c: np.ndarray) -> "StateSpace":
-        """A model that has not seen how its states spread."""
+        """A model whose state distribution is not estimated yet."""
         return cls(A, B, C, D, c, np.zeros(len(A)), np.eye(len(A)), np.zeros((len(C), WARMUP_ROWS)))
 
     def largest_pole(self) -> float:
@@ -61,7 +62,7 @@ class StateSpace:
         return states[: len(inputs)] @ self.C.T + inputs @ self.D.T + self.c
 
     def run(self, inputs: np.ndarray, warmup: Recording | None) -> np.ndarray:
-        """(T, D_y) free run from where the warm-up ends, or from rest at the first input."""
+        """(T, D_y) free run from the end of the warm-up, or from equilibrium at the first input."""
         if warmup is None or not np.isfinite(warmup.outputs).any():
             past = inputs[:0] if warmup is None else warmup.inputs
             whole = np.concatenate([past, inputs])
@@ -71,11 +72,11 @@ class StateSpace:
         return self.outputs(inputs, self.states(inputs, start))
 
     def rest(self, row: np.ndarray) -> np.ndarray:
-        """The state that a constant input leads to."""
+        """The equilibrium state for a constant input."""
         return np.linalg.solve(np.eye(len(self.A)) - self.A, self.B @ row)
 
     def settle(self, recordings: Iterable[Recording]) -> "StateSpace":
-        """The same model with the spread of its states on the recordings, and with the autocovariance of its errors."""
+        """The same model with its state distribution and error autocovariance estimated on the recordings."""
         states, products, counts = [], [], []
         for r in recordings:
             states.append(self.states(r.inputs, self.rest(r.inputs[0]))[:-1])
@@ -96,12 +97,12 @@ class StateSpace:
         return np.linalg.lstsq(decays, (recording.outputs - free)[seen], rcond=1e-9)[0]
 
     def _decays(self, rows: int) -> np.ndarray:
-        """(T, D_y, n) the outputs C A^t that each entry of the first state leads to."""
+        """(T, D_y, n) the outputs C A^t of a unit initial state in each dimension."""
         still = np.zeros((rows, self.B.shape[1]))
         return np.stack([self.states(still, e)[:-1] @ self.C.T for e in np.eye(len(self.A))], axis=-1)
 
     def _correct(self, warmup: Recording) -> np.ndarray:
-        """P O^T (O P O^T + S)^-1 (y - ŷ): what the warm-up's outputs say of its first state beside the mean."""
+        """P O^T (O P O^T + S)^-1 (y - ŷ): the correction of the first state of the warm-up by its outputs."""
         error = warmup.outputs - self.outputs(warmup.inputs, self.states(warmup.inputs, self.mean))
         seen, rows = np.isfinite(error), len(warmup)
         scatter = np.zeros((*error.shape, *error.shape))

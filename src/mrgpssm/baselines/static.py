@@ -1,4 +1,4 @@
-"""Polynomial regression on the current inputs: what there is to gain without any memory."""
+"""Polynomial regression on the current inputs: a model without memory."""
 
 from dataclasses import asdict, dataclass
 from itertools import combinations_with_replacement
@@ -8,7 +8,7 @@ import numpy as np
 
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds
+from mrgpssm.baselines.folds import RowFold, RowRange, folds
 from mrgpssm.baselines.ridge import Linear, Normal, total
 from mrgpssm.baselines.scoring import Predictive
 
@@ -24,10 +24,10 @@ class StaticSettings:
 
 
 class StaticRegression(AbstractBaseline):
-    """y_t = w^T φ(u_t) + c with all monomials φ up to a degree; degree and ridge chosen by leaving out sequences.
+    """y_t = w^T φ(u_t) + c, where φ are all monomials up to a degree.
 
-    Inputs are held within the middle 99 % of those it was trained on, outside of which a polynomial would run
-    away. Bands are the quantiles of the residuals of left-out sequences.
+    Degree and ridge are chosen by leaving out sequences. Inputs are clipped to the middle 99 % of the training inputs,
+    because polynomials diverge outside of them. Bands are the quantiles of the residuals on left-out sequences.
     """
 
     title = "static regression"
@@ -77,7 +77,7 @@ class StaticRegression(AbstractBaseline):
         pairs = zip(features, recordings, strict=True)
         return total([Normal.of(x, r.outputs[:, column]) for x, r in pairs]).solve(settings.ridge)
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {name: asdict(s) for name, s in zip(self.output_names_, self.settings_, strict=True)}
 
 
@@ -88,14 +88,16 @@ def monomials(inputs: np.ndarray, degree: int) -> np.ndarray:
     return np.column_stack([np.prod(inputs[:, pick], axis=1) for pick in picks])
 
 
-def _sums(features: list[np.ndarray], targets: list[np.ndarray], split: list[Fold]) -> dict[Piece, Normal]:
-    """The normal equations' sums of every piece."""
+def _sums(features: list[np.ndarray], targets: list[np.ndarray], split: list[RowFold]) -> dict[RowRange, Normal]:
+    """Sums of the normal equations for every row range."""
     pieces = [p for fold in split for p in fold.test]
     return {p: Normal.of(features[p.index][p.rows], targets[p.index][p.rows]) for p in pieces}
 
 
-def _held_out(features: list[np.ndarray], sums: dict[Piece, Normal], split: list[Fold], ridge: float) -> np.ndarray:
-    """Predictions for every row by the fold that leaves it out, fold after fold."""
+def _held_out(
+    features: list[np.ndarray], sums: dict[RowRange, Normal], split: list[RowFold], ridge: float
+) -> np.ndarray:
+    """Predictions for every row by the model that did not see it, fold after fold."""
     found = []
     for fold in split:
         model = total([sums[p] for p in fold.train]).solve(ridge)
@@ -103,6 +105,6 @@ def _held_out(features: list[np.ndarray], sums: dict[Piece, Normal], split: list
     return np.concatenate(found)
 
 
-def _order(targets: list[np.ndarray], split: list[Fold]) -> np.ndarray:
+def _order(targets: list[np.ndarray], split: list[RowFold]) -> np.ndarray:
     """Measured values in the order of `_held_out`."""
     return np.concatenate([targets[p.index][p.rows] for fold in split for p in fold.test])

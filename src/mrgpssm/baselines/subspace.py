@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from mrgpssm.baselines.bands import calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds, judge, merge, whole
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, merge, whole
 from mrgpssm.baselines.hankel import Modes, Observability, View, factor
 from mrgpssm.baselines.scoring import Predictive
 from mrgpssm.baselines.statespace import StateSpace
@@ -19,7 +19,7 @@ from mrgpssm.errors import FitError
 
 @dataclass(frozen=True)
 class SubspaceSettings:
-    """Number of states, rows of past and future in the Hankel matrices, and rows averaged to one of them."""
+    """Number of states, rows of past and future in the Hankel matrices, and how many data rows each averages."""
 
     order: int
     horizon: int
@@ -27,8 +27,8 @@ class SubspaceSettings:
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """Held-out free runs (N, D_y) of one candidate."""
+class _SubspaceTrial:
+    """Free runs (N, D_y) of one candidate over left-out data."""
 
     settings: SubspaceSettings
     held: np.ndarray
@@ -70,7 +70,7 @@ class Subspace(AbstractBaseline):
         for view in usable_views(recordings, self.horizons, self.strides):
             report(f"horizon {view.horizon}, stride {view.stride}")
             tried += self._try(recordings, split, view, memo)
-        measured = np.concatenate([recordings[p.index].outputs[p.judged] for fold in split for p in fold.test])
+        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
         if not tried:
             raise FitError("Subspace: the recordings are too short or too constant for any order; give longer ones.")
         errors = np.array([judge(t.held, measured, split) for t in tried])
@@ -88,12 +88,12 @@ class Subspace(AbstractBaseline):
         mean = np.column_stack(runs)
         return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
         return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
 
-    def _try(self, recordings: list[Recording], split: list[Fold], view: View, memo: dict) -> list[_Tried]:
-        """Free runs of every order over all left-out pieces."""
+    def _try(self, recordings: list[Recording], split: list[RowFold], view: View, memo: dict) -> list[_SubspaceTrial]:
+        """Free runs of every order over all left-out ranges."""
         seen = [observe(recordings, fold.train, view, memo) for fold in split]
         found = []
         for order in self.orders:
@@ -105,18 +105,18 @@ class Subspace(AbstractBaseline):
                 model = fit_inputs(modes, cut_out(recordings, fold.train), self.rows)
                 runs += [run_left_out(model, recordings[p.index], p) for p in fold.test]
             else:
-                found.append(_Tried(SubspaceSettings(order, view.horizon, view.stride), np.concatenate(runs)))
+                found.append(_SubspaceTrial(SubspaceSettings(order, view.horizon, view.stride), np.concatenate(runs)))
         return found
 
     def _best(
         self,
         recordings: list[Recording],
-        pieces: tuple[Piece, ...],
-        tried: list[_Tried],
+        pieces: tuple[RowRange, ...],
+        tried: list[_SubspaceTrial],
         errors: np.ndarray,
         memo: dict,
-    ) -> tuple[StateSpace, _Tried]:
-        """The candidate of the lowest error that all data support too, and its model of all data."""
+    ) -> tuple[StateSpace, _SubspaceTrial]:
+        """The candidate with the lowest error that all data support as well, and its model of all data."""
         for i in np.argsort(errors, kind="stable"):
             s = tried[i].settings
             view = View(s.horizon, s.stride)
@@ -127,7 +127,7 @@ class Subspace(AbstractBaseline):
 
 
 def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides: tuple[int, ...]) -> list[View]:
-    """Views whose windows are twice as many as their columns; at least the shortest one."""
+    """Views with at least twice as many windows as columns; at least the shortest one."""
     inputs, outputs = recordings[0].inputs.shape[1], recordings[0].outputs.shape[1]
     found = []
     for view in (View(h, s) for s in strides for h in horizons):
@@ -138,13 +138,13 @@ def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides
     return found or [View(min(2, *horizons), 1)]
 
 
-def cut_out(recordings: list[Recording], pieces: tuple[Piece, ...]) -> list[Recording]:
-    """The pieces as recordings of their own, neighbours joined."""
+def cut_out(recordings: list[Recording], pieces: tuple[RowRange, ...]) -> list[Recording]:
+    """The row ranges as recordings; neighbouring ones are joined."""
     return [recordings[p.index].rows(p.rows) for p in merge(pieces)]
 
 
-def observe(recordings: list[Recording], pieces: tuple[Piece, ...], view: View, memo: dict) -> Observability:
-    """The observability that the pieces show; `memo` keeps what each of them says."""
+def observe(recordings: list[Recording], pieces: tuple[RowRange, ...], view: View, memo: dict) -> Observability:
+    """The observability of the row ranges; `memo` keeps the factor of each range."""
     triangles = []
     for p in merge(pieces):
         if (p, view) not in memo:
@@ -153,9 +153,9 @@ def observe(recordings: list[Recording], pieces: tuple[Piece, ...], view: View, 
     return Observability.of(triangles, view, recordings[0].inputs.shape[1], recordings[0].outputs.shape[1])
 
 
-def run_left_out(model: StateSpace, recording: Recording, piece: Piece) -> np.ndarray:
-    """The free run over the rows of a left-out piece that count."""
-    return model.run(recording.inputs[piece.judged], recording.rows(piece.warm))
+def run_left_out(model: StateSpace, recording: Recording, piece: RowRange) -> np.ndarray:
+    """The free run over the test rows of a left-out range."""
+    return model.run(recording.inputs[piece.test_rows], recording.rows(piece.warm))
 
 
 def fit_inputs(modes: Modes, recordings: list[Recording], rows: int) -> StateSpace:

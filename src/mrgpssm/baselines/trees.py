@@ -1,4 +1,4 @@
-"""Gradient-boosted trees on multi-scale lag features of the inputs: the strongest simple opponent on long data."""
+"""Gradient-boosted trees on lag features of the inputs at many time scales: a strong baseline on long data."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -9,11 +9,11 @@ from threadpoolctl import threadpool_limits
 
 from mrgpssm.baselines.bands import Calibration, calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import Fold, Piece, folds
+from mrgpssm.baselines.folds import RowFold, RowRange, folds
 from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Linear, fit_ridge
 from mrgpssm.baselines.scoring import Predictive
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import need
 from mrgpssm.prediction.forecast import LEVELS
 
 _RIDGE = 1e-4
@@ -22,9 +22,9 @@ _FEW_ROWS = 5000
 
 @dataclass(frozen=True)
 class TreeSettings:
-    """One candidate: how many spans of lags it sees, the trees' size, and whether they correct a ridge regression.
+    """One candidate: number of lag spans, size of the trees, and whether the trees correct a ridge regression.
 
-    `bands` says what the bands come from: a booster per level, or the quantiles of the mean's left-out residuals.
+    `bands` says how bands are made: a booster per level, or quantiles of the left-out residuals of the mean.
     """
 
     spans: int
@@ -37,7 +37,7 @@ class TreeSettings:
 
 @dataclass(frozen=True)
 class Booster:
-    """The mean of one output: trees, on top of a linear regression where there is one."""
+    """Trees for the mean or one quantile of one output, optionally on top of a linear regression."""
 
     trees: Any
     linear: Linear | None
@@ -48,7 +48,7 @@ class Booster:
 
 @dataclass(frozen=True)
 class OutputTrees:
-    """All that predicts one output: settings, mean, one booster per level, and the levels' calibration."""
+    """The predictor of one output: settings, mean, one booster per level, and the calibration of the levels."""
 
     settings: TreeSettings
     mean: Booster
@@ -98,7 +98,7 @@ class BoostedTrees(AbstractBaseline):
         self.outputs_ = []
         for column in range(recordings[0].outputs.shape[1]):
             report(f"output {column + 1} of {recordings[0].outputs.shape[1]}")
-            table = Table(features, [r.outputs[:, column] for r in recordings], recordings[0].inputs.shape[1])
+            table = FeatureTable(features, [r.outputs[:, column] for r in recordings], recordings[0].inputs.shape[1])
             with _threads(sum(lengths)):
                 self.outputs_.append(self._learn_output(table, split))
 
@@ -110,29 +110,29 @@ class BoostedTrees(AbstractBaseline):
         with _threads(len(inputs)):
             mean = np.column_stack([o.mean(x) for o, x in pairs])
             raw = np.concatenate([o.raw(x, mean[:, [k]]) for k, (o, x) in enumerate(pairs)], axis=-1)
-        return Predictive(mean, _joined([o.calibration for o in self.outputs_]).apply(raw))
+        return Predictive(mean, _join([o.calibration for o in self.outputs_]).apply(raw))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {name: asdict(o.settings) for name, o in zip(self.output_names_, self.outputs_, strict=True)}
 
-    def _learn_output(self, table: "Table", split: list[Fold]) -> OutputTrees:
+    def _learn_output(self, table: "FeatureTable", split: list[RowFold]) -> OutputTrees:
         total = sum(map(len, table.targets))
         thin = max(1, round(total / self.rows))
-        tried = [self._tried(table, split, candidate, thin) for candidate in candidates(self.spans_, total)]
+        tried = [self._try(table, split, candidate, thin) for candidate in candidates(self.spans_, total)]
         best = min(tried, key=lambda pair: pair[0])[1]
         boosted, residual, measured = self._left_out(table, split, best, thin)
         choices = {"boosted": boosted, "residual": residual}
         fitted = {kind: calibrate(raw, measured) for kind, raw in choices.items()}
         kind = min(choices, key=lambda k: pinball(fitted[k].apply(choices[k]).values, measured))
-        whole = [Piece(i, 0, len(t)) for i, t in enumerate(table.targets)]
+        whole = [RowRange(i, 0, len(t)) for i, t in enumerate(table.targets)]
         mean = self._mean(*table.rows(whole, best.spans, 1), best)
         levels = self._quantiles(*table.rows(whole, best.spans, thin), best) if kind == "boosted" else []
         return OutputTrees(replace(best, bands=kind), mean, levels, fitted[kind])
 
     def _left_out(
-        self, table: "Table", split: list[Fold], settings: TreeSettings, thin: int
+        self, table: "FeatureTable", split: list[RowFold], settings: TreeSettings, thin: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Raw quantiles (L, N, 1) of left-out rows, by boosters and around the mean, and what was measured (N, 1)."""
+        """Raw quantiles (L, N, 1) of left-out rows, from boosters and from the mean, and the measured values (N, 1)."""
         boosted, mean, measured = [], [], []
         for fold in split:
             held, target = table.rows(fold.test, settings.spans, thin)
@@ -143,10 +143,10 @@ class BoostedTrees(AbstractBaseline):
         raw = np.concatenate(boosted, axis=1)[..., None]
         return raw, normal_quantiles(np.concatenate(mean)[:, None]), np.concatenate(measured)[:, None]
 
-    def _tried(
-        self, table: "Table", split: list[Fold], candidate: TreeSettings, thin: int
+    def _try(
+        self, table: "FeatureTable", split: list[RowFold], candidate: TreeSettings, thin: int
     ) -> tuple[float, TreeSettings]:
-        """The candidate's held-out error at its best number of iterations, every tenth being looked at."""
+        """The error of a candidate on left-out rows, at its best number of iterations (every tenth is tried)."""
         total, count = np.zeros(self.iterations), 0
         for fold in split:
             x, y = table.rows(fold.train, candidate.spans, thin)
@@ -169,15 +169,15 @@ class BoostedTrees(AbstractBaseline):
 
 
 @dataclass(frozen=True)
-class Table:
+class FeatureTable:
     """Features and one output of every training sequence."""
 
     features: list[np.ndarray]
     targets: list[np.ndarray]
     inputs: int
 
-    def rows(self, pieces: Iterable[Piece], spans: int, thin: int) -> tuple[np.ndarray, np.ndarray]:
-        """Every `thin`-th measured row of the pieces, with the first spans of lags."""
+    def rows(self, pieces: Iterable[RowRange], spans: int, thin: int) -> tuple[np.ndarray, np.ndarray]:
+        """Every `thin`-th measured row of the row ranges, with the first `spans` spans of lags."""
         columns = spans * self.inputs
         x = np.concatenate([self.features[p.index][p.rows, :columns][::thin] for p in pieces])
         y = np.concatenate([self.targets[p.index][p.rows][::thin] for p in pieces])
@@ -206,33 +206,28 @@ def pinball(quantiles: np.ndarray, measured: np.ndarray) -> float:
     return float(np.mean(((excess > 0) - levels) * excess))
 
 
-def need_sklearn() -> None:
-    """A clear word where the extra is missing; loads it, so that `_threads` finds its thread pool."""
-    try:
-        import sklearn.ensemble  # noqa: F401
-    except ImportError:
-        raise ConfigError("Boosted trees need scikit-learn; install mrgpssm[baselines].") from None
+def need_sklearn() -> Any:
+    """scikit-learn's ensembles; they must be loaded before `_threads` can find their thread pool."""
+    return need("sklearn.ensemble", "Boosted trees need scikit-learn", "baselines")
 
 
 def _threads(rows: int) -> threadpool_limits:
-    """One thread for small tables, where threads wait for each other longer than they work."""
+    """Use one thread for small tables, where several threads cost more than they gain."""
     return threadpool_limits(1 if rows < _FEW_ROWS else None, user_api="openmp")
 
 
 def _boost(
     x: np.ndarray, y: np.ndarray, settings: TreeSettings, *, iterations: int, rate: float, seed: int, level=None
 ) -> Booster:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
     linear = fit_ridge(x, y, _RIDGE) if settings.linear else None
-    trees = HistGradientBoostingRegressor(
+    trees = need_sklearn().HistGradientBoostingRegressor(
         loss="squared_error" if level is None else "quantile",
         quantile=level,
         learning_rate=rate,
         max_iter=iterations,
         max_leaf_nodes=settings.leaves,
         min_samples_leaf=settings.rows_per_leaf,
-        early_stopping=False,  # pyright: ignore[reportArgumentType]
+        early_stopping=False,
         random_state=seed,
     )
     return Booster(trees.fit(x, y if linear is None else y - linear(x)), linear)
@@ -243,6 +238,6 @@ def _levels(boosters: list[Booster], features: np.ndarray) -> np.ndarray:
     return np.stack([booster(features) for booster in boosters])
 
 
-def _joined(parts: list[Calibration]) -> Calibration:
-    """Calibrations of single outputs side by side."""
+def _join(parts: list[Calibration]) -> Calibration:
+    """Calibrations of single outputs, concatenated."""
     return Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in ("shift", "scales", "tails")))

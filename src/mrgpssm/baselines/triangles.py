@@ -1,4 +1,4 @@
-"""Tall tables as the triangles of their QR factorisation, which say the same of least squares and can be stacked."""
+"""Tall tables compressed to the triangle of their QR factorisation, which is enough for least squares."""
 
 import numpy as np
 

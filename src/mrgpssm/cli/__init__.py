@@ -1,4 +1,4 @@
-"""The command line: one module per group of commands; heavy modules are imported by the commands that need them."""
+"""The command line: one module per group of commands, imported when one of them is called."""
 
 from mrgpssm.cli.main import main
 

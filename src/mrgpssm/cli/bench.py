@@ -1,4 +1,4 @@
-"""`mrgpssm bench`: how fast, as ratios taken in one run."""
+"""`mrgpssm bench`: the speed of training and simulation on this machine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import print_json, print_rows, say
+from mrgpssm.file.record import write_record
+from mrgpssm.training.bench import bench as measure
 
 
 def bench(
@@ -13,10 +15,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Gradient steps only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Time a gradient step by every path this machine has, its growth with each size, and free runs."""
-    from mrgpssm.file.record import write_record
-    from mrgpssm.training.bench import bench as measure
-
+    """Time a gradient step with every implementation available here, its growth with each size, and free runs."""
     result = measure(quick, lambda line: say(line, err=True))
     if out is not None:
         write_record(out, result)
@@ -33,8 +32,9 @@ def bench(
     columns = ["step", "path", "ms", "times ours", "first call, s"]
     print_rows("One gradient of the bound", columns, rows)
     if not quick:
-        grown = [[name, ", ".join(f"{n}: {ms:.1f}" for n, ms in times.items())] for name, times in
-                 result["growth_ms"].items()]  # fmt: skip
+        grown = []
+        for name, times in result["growth_ms"].items():
+            grown.append([name, ", ".join(f"{n}: {ms:.1f}" for n, ms in times.items())])
         print_rows("Our step in ms while one size grows", ["size", "ms"], grown)
         for run in result["free_run"]:
             say(f"Free run of one component, {run['samples']} samples: {run['us_per_step']:.1f} us a step.")

@@ -1,12 +1,19 @@
 """`mrgpssm data list | describe | fetch | example`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
+import pandas as pd
 import typer
 
 from mrgpssm.cli.show import print_json, print_rows, say
+from mrgpssm.data.datasets import DATASETS, dataset, describe
+from mrgpssm.data.fetch import fetch
+from mrgpssm.data.synthetic import engine_like
+from mrgpssm.data.writers import csv_bytes
 from mrgpssm.errors import ConfigError
+from mrgpssm.file import write_atomic
 
 app = typer.Typer(help="Named datasets.", no_args_is_help=True, rich_markup_mode=None)
 _Root = Annotated[Path | None, typer.Option(help="Folder of the data; else MRGPSSM_DATA, else the user's cache.")]
@@ -16,9 +23,7 @@ _Name = Annotated[str, typer.Argument(help="A name from `mrgpssm data list`.")]
 
 @app.command("list")
 def list_datasets(data_root: _Root = None, as_json: _Json = False) -> None:
-    """The datasets mrgpssm knows, and how much of each is at hand."""
-    from mrgpssm.data.datasets import DATASETS, describe
-
+    """List the named datasets and how many of their files are on this machine."""
     rows = [(name, d.title, len(describe(name, data_root)), len(d.files)) for name, d in DATASETS.items()]
     if as_json:
         print_json({name: {"title": title, "present": present, "files": count} for name, title, present, count in rows})
@@ -29,13 +34,11 @@ def list_datasets(data_root: _Root = None, as_json: _Json = False) -> None:
 
 @app.command("describe")
 def describe_dataset(name: _Name, data_root: _Root = None, as_json: _Json = False) -> None:
-    """What a dataset is, and the files that are at hand."""
-    from mrgpssm.data.datasets import dataset, describe
-
+    """Describe a dataset and its files on this machine."""
     found, files = dataset(name), describe(name, data_root)
     if as_json:
-        about = {"title": found.title, "licence": found.licence, "homepage": found.homepage, "dt": found.dt,
-                 "inputs": list(found.inputs), "outputs": list(found.outputs)}  # fmt: skip
+        about: dict[str, Any] = {key: getattr(found, key) for key in ("title", "licence", "homepage", "dt")}
+        about |= {"inputs": list(found.inputs), "outputs": list(found.outputs)}
         print_json({"name": name, "files": files} | about)
         return
     for line in (found.title, *found.description.splitlines(), f"Licence: {found.licence}", f"Home: {found.homepage}"):
@@ -54,9 +57,7 @@ def fetch_dataset(
     only: Annotated[list[str] | None, typer.Option(help="File names; repeat for more.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Another place to download from.")] = None,
 ) -> None:
-    """Download what is missing; checksums are verified where they are known."""
-    from mrgpssm.data.fetch import fetch
-
+    """Download missing files; known checksums are verified."""
     paths = fetch(name, data_root, base_url, only, lambda line: say(line, err=True))
     say(f"{len(paths)} files of {name} are at hand.")
 
@@ -67,17 +68,10 @@ def example_files(
     rows: Annotated[int, typer.Option(min=100, help="Rows of each file, 0.1 s apart.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the recordings.")] = 0,
 ) -> None:
-    """Write five CSV recordings of a made-up engine to try things on: three to train, one to validate, one to test.
+    """Write five CSV recordings of a made-up engine: three for training, one for validation, one for testing.
 
     Columns are t (seconds), the inputs speed, load, lambda and ignition, and the outputs NOx and Temp.
     """
-    import numpy as np
-    import pandas as pd
-
-    from mrgpssm.data.synthetic import engine_like
-    from mrgpssm.data.writers import csv_bytes
-    from mrgpssm.file import write_atomic
-
     names = ("train-1.csv", "train-2.csv", "train-3.csv", "validation.csv", "test.csv")
     there = [name for name in names if (folder / name).exists()]
     if there:

@@ -1,4 +1,4 @@
-"""`mrgpssm demo`: why several resolutions, in a minute."""
+"""`mrgpssm demo`: why several resolutions help, in a minute."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,12 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.report import open_page
 from mrgpssm.cli.show import print_rows, say
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, MissingPackageError, need
+from mrgpssm.file.record import write_record
+from mrgpssm.paper.demo import gather_demo, run_demo
+from mrgpssm.report.html import check_installed, write_html
 
 
 def demo(
@@ -15,12 +19,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the record, the figure and the report.")] = Path("demo-output"),
     kind: Annotated[str, typer.Option("--set", help="M1 or M2: the sets with a fast and a slow component.")] = "M1",
 ) -> None:
-    """Train five models on a two-scale system, let them run freely, and show which follow it."""
+    """Train five models on a system with two time scales, run them freely, and show which of them follow it."""
     if kind not in ("M1", "M2"):
         raise ConfigError(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
-    from mrgpssm.file.record import write_record
-    from mrgpssm.paper.demo import run_demo
-
     say(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
     result = run_demo(kind, seed, lambda c: say(f"training {c.name} ..."), progress=True)
     _print_table(result)
@@ -30,28 +31,24 @@ def demo(
     write_record(out / "demo.json", result.record())
     written = [out / "demo.json"]
     try:
-        from mrgpssm.paper.demo_picture import demo_figure
-    except ImportError:
-        say("No figure: matplotlib is missing; install mrgpssm[plot].")
+        pictures = need("mrgpssm.paper.demo_picture", "No figure: matplotlib is missing", "plot")
+    except MissingPackageError as missing:
+        say(missing)
     else:
-        demo_figure(result, out / "demo.png")
+        pictures.demo_figure(result, out / "demo.png")
         written.append(out / "demo.png")
     say(f"Wrote {' and '.join(str(path) for path in written)}.")
     _report(result, out / "report.html", f"mrgpssm demo --seed {seed} --set {kind}")
 
 
 def _report(result, path: Path, command: str) -> None:
-    """The page to look at; a sentence where its extra is missing."""
-    from mrgpssm.cli.report import open_page
-    from mrgpssm.paper.demo_page import demo_evidence
-    from mrgpssm.report.html import check_installed, write_html
-
+    """Write the report page; if its extra is missing, say so."""
     try:
         check_installed()
-    except ConfigError as missing:
+    except MissingPackageError as missing:
         say(f"No report: {missing}")
         return
-    write_html(demo_evidence(result, command), path)
+    write_html(gather_demo(result, command), path)
     say(f"Report: {path.resolve()}")
     if sys.stdout.isatty():  # a page that opens by itself is for somebody who watches
         open_page(path)
@@ -59,10 +56,10 @@ def _report(result, path: Path, command: str) -> None:
 
 def _print_table(result) -> None:
     rows = []
-    for name, outcome in result.outcomes.items():
-        s = outcome.scores
+    for name, entry in result.entries.items():
+        s = entry.scores
         covers = [f"{100 * s[key]:.0f}" for key in ("coverage_50", "coverage_90")]
-        numbers = [f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", *covers, f"{outcome.seconds:.0f}"]
+        numbers = [f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", *covers, f"{entry.seconds:.0f}"]
         rows.append([name, *numbers])
     columns = ["model", "RMSE", "fit %", "nLL", "50 % cover", "90 % cover", "seconds"]
     print_rows("Free run over a fresh recording", columns, rows)

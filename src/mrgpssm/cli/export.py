@@ -1,4 +1,4 @@
-"""`mrgpssm export`: the mean model for other machines."""
+"""`mrgpssm export`: write the mean model for other machines."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +7,11 @@ import typer
 
 from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError
+from mrgpssm.export import c_source
+from mrgpssm.export.stablehlo import stablehlo
+from mrgpssm.file import write_atomic
+from mrgpssm.prediction.fitted import read_model
+from mrgpssm.runtime import load
 
 
 def export(
@@ -15,20 +20,10 @@ def export(
     form: Annotated[str, typer.Option("--format", help="c or stablehlo.")] = "c",
     name: Annotated[str, typer.Option(help="Prefix of the C names.")] = "mrgpssm",
 ) -> None:
-    """Write the mean model as one dependency-free C99 file, or as a StableHLO program for `jax.export`."""
-    from mrgpssm.file import write_atomic
-    from mrgpssm.runtime import load
-
+    """Write the mean model as one C99 file without dependencies, or as a StableHLO program for `jax.export`."""
     if form not in ("c", "stablehlo"):
         raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")
-    fitted = load(model / "model.mrgpssm" if model.is_dir() else model)
-    if form == "c":
-        from mrgpssm.export import c_source
-
-        data = c_source(fitted, name).encode()
-    else:
-        from mrgpssm.export.stablehlo import stablehlo
-
-        data = stablehlo(fitted)
+    path = model / "model.mrgpssm" if model.is_dir() else model
+    data = c_source(load(path), name).encode() if form == "c" else stablehlo(read_model(path))
     write_atomic(out, data)
     say(f"Wrote {out}: the mean model, {len(data):,} bytes.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from mrgpssm.cli.flags import with_options
-from mrgpssm.cli.show import print_json, print_rows, print_scores, say, warned
+from mrgpssm.cli.show import collect_warnings, print_json, print_rows, print_scores, say
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config, resolve_config
 from mrgpssm.spec import sort_options
@@ -82,7 +82,7 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
     spec.check_evidence(bool(validation))
     announce(() if quiet else model.chosen_)
     model = MRGPSSM.from_spec(spec)  # what is chosen from the data is chosen once
-    with run.claim(), warned() as doubts:
+    with run.claim(), collect_warnings() as doubts:
         if fresh:
             _refuse_used(run.root)  # once more: only now nobody else can write to it
             write_atomic(run.config, resolve_config(config, spec).to_toml().encode())
@@ -138,7 +138,7 @@ def _prepare(config: RunConfig):
 
 def _estimate(config: RunConfig, as_json: bool) -> None:
     model, training, validation = _prepare(config)
-    with warned() as doubts:
+    with collect_warnings() as doubts:
         cost = model.estimate(training, validation or None)
     if as_json:
         print_json(cost | {"warnings": doubts})

@@ -1,84 +1,80 @@
-"""The `mrgpssm` command: user errors are one line and exit code 2, anything else that we can explain is exit code 1."""
+"""The `mrgpssm` command. A user error is one line and exit code 2; any other known failure is exit code 1.
 
-import functools
+The module of a command is imported when the command is called. The list of commands imports none of them.
+"""
+
 import os
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from mrgpssm.arrays.cache import user_cache
-from mrgpssm.cli import bench, data, demo, export, fit, report, reproduce, suggest, sweep, tune, use
-from mrgpssm.cli.show import say, warned
-from mrgpssm.errors import ConfigError, DataError, FitError, Interrupted, ModelFileError, StorageError
-from mrgpssm.training.interrupts import listening
+from mrgpssm.cli.show import StoppedError, collect_warnings, say
+from mrgpssm.errors import ConfigError, DataError, FitError, ModelFileError, StorageError
+
+# name: where its function (or group) is, and its line in the list of commands
+COMMANDS = {
+    "demo": ("demo:demo", "See in a minute why several resolutions help."),
+    "fit": ("fit:fit", "Train a model on recordings."),
+    "resume": ("fit:resume", "Go on with a fit that was stopped."),
+    "simulate": ("use:simulate", "Run a model freely over new inputs."),
+    "evaluate": ("use:evaluate", "Score a model on test recordings."),
+    "export": ("export:export", "Write a model as C code or StableHLO."),
+    "report": ("report:report", "Judge a run on one HTML page."),
+    "suggest": ("suggest:suggest", "Propose resolutions from the data alone."),
+    "bench": ("bench:bench", "Time training and simulation on this machine."),
+    "tune": ("tune:tune", "Search for the best options by trials."),
+    "sweep": ("sweep:sweep", "Train a grid of models, here or on a cluster."),
+    "reproduce": ("reproduce:reproduce", "Repeat the experiments of the paper."),
+    "data": ("data:app", "List, describe and fetch named datasets."),
+}
+
+
+def find_command(name: str) -> Any:
+    """Import a command, as a Typer application that Ctrl-C stops cleanly."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"mrgpssm.cli.{module}"), attribute)
+    make_stoppable = import_module("mrgpssm.cli.stopping").make_stoppable
+    group = isinstance(found, typer.Typer)
+    single = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=group, help=COMMANDS[name][1])
+    if not group:
+        single.command(name)(make_stoppable(name, found))
+        return single
+    for info in found.registered_commands:
+        single.command(info.name)(make_stoppable(info.name or "", info.callback))
+    return single
+
+
+class _LazyGroup(TyperGroup):
+    """Lists the commands from `COMMANDS` and imports a command when it is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else typer.main.get_command(find_command(name)), rest
+
 
 app = typer.Typer(
+    cls=_LazyGroup,
     help="Multi-resolution Gaussian process state-space models.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.demo)
-app.command("fit")(fit.fit)
-app.command("resume")(fit.resume)
-app.command("simulate")(use.simulate)
-app.command("evaluate")(use.evaluate)
-app.command("export")(export.export)
-app.command("report")(report.report)
-app.command("suggest")(suggest.suggest)
-app.command("bench")(bench.bench)
-app.command("tune")(tune.tune)
-app.command("sweep")(sweep.sweep)
-app.command("reproduce")(reproduce.reproduce)
-app.add_typer(data.app, name="data")
-
-# What is left when a command is stopped, where it is more than whole files or none; a fit says so itself.
-_LEFT = {
-    "demo": "It keeps no checkpoints: the same command begins again.",
-    "fetch": "Whole files are kept: the same command goes on with the others.",
-    "tune": "Finished trials are kept: the same command goes on with the others.",
-    "sweep": "Finished runs are kept: the same command goes on with the others.",
-    "reproduce": "Finished pieces are kept: the same command goes on with the others.",
-}
-
-
-class _StoppedError(Exception):
-    """Ctrl-C or SIGTERM, as an exception that typer hands on; KeyboardInterrupt it would swallow."""
-
-    def __init__(self, message: str, number: int):
-        super().__init__(message)
-        self.code = 128 + number
-
-
-def _stoppable(command: Callable[..., None], left: str) -> Callable[..., None]:
-    """The command, with a sentence and an exit code for Ctrl-C and SIGTERM."""
-
-    @functools.wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            with listening(lambda: f"Stopped. {left}".rstrip()):
-                command(*arguments, **options)
-        except Interrupted as stop:
-            raise _StoppedError(str(stop), stop.number) from None
-
-    return run
-
-
-for _info in (*app.registered_commands, *data.app.registered_commands):
-    if _info.callback is not None:
-        _info.callback = _stoppable(_info.callback, _LEFT.get(_info.name or "", ""))
+for _name, (_, _line) in COMMANDS.items():
+    app.command(_name, help=_line)(lambda: None)  # `_LazyGroup` puts the command in its place
 
 # typer brings its own copy of click or uses the installed one, depending on its version.
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def main() -> None:
-    """Run the command line and turn what went wrong into one line on standard error and an exit code."""
+    """Run the command line; turn errors into one line on standard error and an exit code."""
     _keep_compiled_programs()
     try:
-        with warned():
+        with collect_warnings():
             code = app(standalone_mode=False)
     except (ConfigError, DataError, ModelFileError) as error:
         _stop(str(error), 2)
@@ -86,7 +82,7 @@ def main() -> None:
         _stop(str(error), 1)
     except OSError as error:  # figures, for one, are written by a library
         _stop(f"{error.filename or 'A file'}: cannot be read or written ({error.strerror or error}).", 1)
-    except _StoppedError as stop:
+    except StoppedError as stop:
         _stop(str(stop), stop.code)
     except typer.Abort:
         _stop("Stopped.", 130)
@@ -97,7 +93,7 @@ def main() -> None:
 
 
 def _keep_compiled_programs() -> None:
-    """This process is ours: compiled programs go to the user's cache, unless the user has set JAX up otherwise."""
+    """Keep compiled programs in the user's cache, unless the user has configured JAX otherwise."""
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(user_cache() / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 

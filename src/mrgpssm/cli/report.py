@@ -1,4 +1,4 @@
-"""`mrgpssm report`: one page that says how good a run is, and why."""
+"""`mrgpssm report`: write one page that shows how good a run is, and why."""
 
 import os
 import sys
@@ -9,7 +9,12 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import print_json, say
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, need
+from mrgpssm.file import write_atomic
+from mrgpssm.report.charts import sections
+from mrgpssm.report.describe import verdicts
+from mrgpssm.report.gather import gather
+from mrgpssm.report.html import check_installed, render
 
 
 def report(
@@ -25,22 +30,16 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Judge a run on test data and write one HTML file with everything there is to see."""
+    """Evaluate a run on test data and write one HTML file with scores, figures and settings."""
     if out.suffix not in (".html", ".htm"):
         raise ConfigError(f"--out must end in .html; got {out.name!r}.")
-    from mrgpssm.file import write_atomic
-    from mrgpssm.report.charts import sections
-    from mrgpssm.report.describe import verdicts
-    from mrgpssm.report.gather import gather
-    from mrgpssm.report.html import check_installed, render
-
     check_installed()
     about = {"time": time, "samples": samples, "seed": seed, "notes": note, "compare": compare or []}
     evidence = gather(run, data or [], **about)  # pyright: ignore[reportArgumentType]
     drawn = sections(evidence)
     write_atomic(out, render(evidence, drawn).encode("utf-8", "replace"))
     if figures is not None:
-        _print(drawn, figures)
+        need("mrgpssm.report.figures", "--figures needs matplotlib", "plot").write_figures(drawn, figures)
     for doubt in evidence.doubts:
         say(f"warning: {doubt}", err=True)
     if as_json:
@@ -57,16 +56,8 @@ def report(
 
 
 def open_page(path: Path) -> bool:
-    """Open a page where there is a screen and somebody before it; says whether it did."""
+    """Open a page in a browser if there is a screen; returns whether it was opened."""
     seen = sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if os.environ.get("CI") or not seen:
         return False
     return webbrowser.open(path.resolve().as_uri())
-
-
-def _print(drawn, folder: Path) -> None:
-    try:
-        from mrgpssm.report.figures import write_figures
-    except ImportError:
-        raise ConfigError("--figures needs matplotlib; install mrgpssm[plot].") from None
-    write_figures(drawn, folder)

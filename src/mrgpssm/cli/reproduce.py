@@ -1,4 +1,4 @@
-"""`mrgpssm reproduce`: the paper's experiments, piece by piece, and what the records say."""
+"""`mrgpssm reproduce`: run the experiments of the paper and show their records."""
 
 import time
 from pathlib import Path
@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 
 from mrgpssm.cli.show import say
-from mrgpssm.errors import ConfigError, FitError
+from mrgpssm.errors import ConfigError, FitError, MissingPackageError, need
+from mrgpssm.file import write_atomic
+from mrgpssm.paper.config import EXPERIMENTS, SCALES
+from mrgpssm.paper.page.results import Results
+from mrgpssm.paper.page.text import IMAGES, make_page, show_tables
+from mrgpssm.paper.run import Setting, reproduce_on
+from mrgpssm.paper.run import reproduce as run
+from mrgpssm.sweep.engine import Workers
 
 OUT = Path("results/reproduce")
 
@@ -30,11 +37,7 @@ def reproduce(
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to share the pieces.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Run an experiment of the paper; finished pieces are skipped, each leaves one record."""
-    from mrgpssm.paper.config import EXPERIMENTS, SCALES
-    from mrgpssm.paper.run import Setting
-    from mrgpssm.paper.run import reproduce as run
-
+    """Run an experiment of the paper. Each piece leaves a record; finished pieces are skipped."""
     if what != "all" and what not in EXPERIMENTS:
         raise ConfigError(f"There is no experiment {what!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
     if minutes is not None and not minutes > 0:
@@ -57,9 +60,6 @@ def reproduce(
 
 
 def _on_workers(names, setting, workers: int | None, cluster: str | None, minutes, only) -> None:
-    from mrgpssm.paper.workers import reproduce_on
-    from mrgpssm.sweep.engine import Workers
-
     if minutes is not None or only is not None:
         raise ConfigError("--minutes and --only are for runs without workers; leave them out.")
     for name in names:
@@ -74,23 +74,20 @@ def _on_workers(names, setting, workers: int | None, cluster: str | None, minute
 
 
 def _report(names: tuple[str, ...], scale: str, out: Path, show: bool, page: Path | None) -> None:
-    """What the records say, on the terminal or as a page with figures beside it."""
-    from mrgpssm.paper.pages import page as pages
-    from mrgpssm.paper.pages.results import Results
-
+    """Print the tables of the records, or write them as a page with figures."""
     results = Results.read(out, scale)
     if show:
         for name in names:
-            for line in (name, "", *pages.show(results, name).splitlines(), ""):
+            for line in (name, "", *show_tables(results, name).splitlines(), ""):
                 say(line)
     if page is None:
         return
     try:
-        from mrgpssm.paper.pages.figures import draw_all
-    except ImportError:
-        say("No figures: matplotlib is missing; install mrgpssm[plot].", err=True)
+        figures = need("mrgpssm.paper.page.figures", "No figures: matplotlib is missing", "plot")
+    except MissingPackageError as missing:
+        say(missing, err=True)
         drawn = []
     else:
-        drawn = draw_all(results, page.parent / pages.IMAGES)
-    pages.write_page(results, page, drawn)
+        drawn = figures.draw_all(results, page.parent / IMAGES)
+    write_atomic(page, make_page(results, drawn).encode())
     say(f"Wrote {page} from {len(results.records)} records, with {len(drawn)} figures.")

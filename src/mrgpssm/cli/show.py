@@ -4,13 +4,18 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from mrgpssm.errors import DataWarning
 from mrgpssm.file.words import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PERCENT = ("coverage_50", "coverage_90", "coverage_95")
 _TITLES = {
@@ -25,14 +30,22 @@ _TITLES = {
 }
 
 
+class StoppedError(Exception):
+    """Stopped by Ctrl-C or SIGTERM. Typer passes this exception on; it would swallow KeyboardInterrupt."""
+
+    def __init__(self, message: str, number: int):
+        super().__init__(message)
+        self.code = 128 + number
+
+
 def say(text: object, err: bool = False) -> None:
-    """One line for people, whatever the names in it hold; `err` is standard error."""
+    """Print one line; control characters in names are removed. `err` prints to standard error."""
     typer.echo(printable(text), err=err)
 
 
 @contextmanager
-def warned() -> Iterator[list[str]]:
-    """Doubts about data that turn up meanwhile: a line each on standard error at once, and a list of them."""
+def collect_warnings() -> Iterator[list[str]]:
+    """Print every `DataWarning` to standard error once, and collect them in a list."""
     found: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", DataWarning)
@@ -50,16 +63,12 @@ def warned() -> Iterator[list[str]]:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object to standard output."""
     typer.echo(json.dumps(content, sort_keys=True))
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table; columns of numbers stand to the right. Nothing in it is read as markup."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    """Print a table; numbers are aligned to the right. Markup in cells is not interpreted."""
     table = Table(title=Text(printable(title)), title_justify="left")
     for index, column in enumerate(columns):
         numeric = all(row[index][:1].isdigit() or row[index][:1] == "-" for row in rows)
@@ -69,8 +78,8 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     Console().print(table)
 
 
-def print_scores(title: str, scores: pd.DataFrame) -> None:
-    """Scores per output."""
+def print_scores(title: str, scores: "pd.DataFrame") -> None:
+    """Print the scores of every output."""
     rows = [[str(output), *score_cells(row)] for output, row in scores.iterrows()]
     print_rows(title, ["output", *score_titles()], rows)
 
@@ -80,6 +89,6 @@ def score_titles(keys: Iterable[str] = _TITLES) -> list[str]:
     return [_TITLES[key] for key in keys]
 
 
-def score_cells(row: pd.Series, keys: Iterable[str] = _TITLES) -> list[str]:
-    """One output's scores as text."""
+def score_cells(row: "pd.Series", keys: Iterable[str] = _TITLES) -> list[str]:
+    """The scores of one output as text."""
     return [f"{100 * row[key]:.0f}" if key in _PERCENT else f"{row[key]:.4g}" for key in keys]

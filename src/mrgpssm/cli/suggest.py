@@ -1,12 +1,15 @@
-"""`mrgpssm suggest`: which resolutions the data asks for, and why."""
+"""`mrgpssm suggest`: which resolutions suit the data, and why."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from mrgpssm.advice.refine import neighbours, refine
+from mrgpssm.advice.suggest import suggest as propose
 from mrgpssm.cli.show import print_json, print_rows, say
-from mrgpssm.errors import ConfigError
+from mrgpssm.data.tables import Columns, read_sequences
+from mrgpssm.errors import ConfigError, need
 
 
 def suggest(
@@ -22,23 +25,19 @@ def suggest(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Propose resolutions, window and buffer from the data alone."""
-    from mrgpssm.advice.suggest import suggest as propose
-    from mrgpssm.data.tables import Columns, read_sequences
-
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--plot must end in .png, .svg or .pdf; got {plot.name!r}.")
     columns = Columns(_split(inputs), _split(outputs), time, dt)
     sequences = read_sequences(data, columns)
     found = propose(sequences)
     if plot is not None:
-        _draw(found, plot)
-    ranked = _refined(sequences, found) if refined else []
+        need("mrgpssm.report.suggestion", "--plot needs matplotlib", "plot").suggestion_figure(found, plot)
+        say(f"Wrote {plot}.", err=True)
+    ranked = []
+    if refined:
+        ranked = refine(sequences, neighbours(found.resolutions), window=found.window, buffer=found.buffer)
     if as_json:
-        scales = {a.output: [{"seconds": s.seconds, "share": s.share} for s in a.scales] for a in found.per_output}
-        print_json({"resolutions": list(found.resolutions), "window": found.window, "buffer": found.buffer,
-                    "scales": scales, "speed": {a.output: a.speed for a in found.per_output},
-                    "notes": list(found.notes),
-                    "refined": [{"resolutions": list(r.resolutions), "bound": r.total} for r in ranked]})  # fmt: skip
+        print_json(_as_json(found, ranked))
         return
     header, *rows = found.table()
     print_rows("Time scales in the data", header, rows)
@@ -53,8 +52,20 @@ def suggest(
     say(_answer(found, ranked))
 
 
+def _as_json(found, ranked) -> dict[str, Any]:
+    return {
+        "resolutions": list(found.resolutions),
+        "window": found.window,
+        "buffer": found.buffer,
+        "scales": {a.output: [{"seconds": s.seconds, "share": s.share} for s in a.scales] for a in found.per_output},
+        "speed": {a.output: a.speed for a in found.per_output},
+        "notes": list(found.notes),
+        "refined": [{"resolutions": list(r.resolutions), "bound": r.total} for r in ranked],
+    }
+
+
 def _answer(found, ranked) -> str:
-    """One set of resolutions: what a fit uses, or what short training prefers to it."""
+    """The recommended resolutions: those a fit would use, or those preferred by short training."""
     windows = f"--window {found.window} --buffer {found.buffer}"
     own = ",".join(map(str, found.resolutions))
     best = ",".join(map(str, ranked[0].resolutions)) if ranked else own
@@ -63,20 +74,5 @@ def _answer(found, ranked) -> str:
     return f"mrgpssm fit and MRGPSSM() use these by themselves: --resolutions {own} {windows}"
 
 
-def _refined(sequences, found):
-    from mrgpssm.advice.refine import neighbours, refine
-
-    return refine(sequences, neighbours(found.resolutions), window=found.window, buffer=found.buffer)
-
-
 def _split(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
-
-
-def _draw(found, path: Path) -> None:
-    try:
-        from mrgpssm.report.suggestion import suggestion_figure
-    except ImportError:
-        raise ConfigError("--plot needs matplotlib; install mrgpssm[plot].") from None
-    suggestion_figure(found, path)
-    say(f"Wrote {path}.", err=True)

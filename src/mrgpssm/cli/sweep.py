@@ -7,6 +7,10 @@ import typer
 
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.errors import ConfigError, FitError
+from mrgpssm.sweep.config import read_sweep
+from mrgpssm.sweep.engine import Workers, run_sweep
+from mrgpssm.sweep.results import results_table, write_results
+from mrgpssm.sweep.runs import SHOWN
 
 
 def sweep(
@@ -17,12 +21,7 @@ def sweep(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run a grid of models; finished runs are skipped, so that the same command goes on after anything was killed."""
-    from mrgpssm.sweep.config import read_sweep
-    from mrgpssm.sweep.engine import Workers, run_sweep
-    from mrgpssm.sweep.results import results_table, write_results
-    from mrgpssm.sweep.runs import SHOWN
-
+    """Train a grid of models. Finished runs are skipped, so the same command continues an interrupted sweep."""
     if serial and (workers is not None or cluster is not None):
         raise ConfigError("--serial uses no workers; leave out --workers and --cluster.")
     chosen = read_sweep(config)

@@ -1,13 +1,21 @@
-"""`mrgpssm simulate` and `mrgpssm evaluate`: a model put to use from the shell."""
+"""`mrgpssm simulate` and `mrgpssm evaluate`."""
 
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
-from mrgpssm.cli.show import print_json, print_scores, say, warned
-from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.cli.show import collect_warnings, print_json, print_scores, say
+from mrgpssm.data.doubts import was_seen
+from mrgpssm.data.tables import Columns, read_sequences
+from mrgpssm.data.writers import csv_bytes
+from mrgpssm.errors import ConfigError, DataError, need
+from mrgpssm.estimator.estimator import load
+from mrgpssm.file import write_atomic, write_json
 
 _ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
 _Files = Annotated[list[str], typer.Argument(help="Files, folders or patterns.")]
@@ -30,18 +38,16 @@ def simulate(
     gaps: _Gaps = "split",
     as_json: _Json = False,
 ) -> None:
-    """Run freely over the inputs of tables; writes mean, std, quantiles and components of every output."""
-    import pandas as pd
-
+    """Run freely over the inputs of tables; write mean, std, quantiles and components of every output."""
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out must end in .csv or .parquet; got {out.name!r}.")
     if out.suffix == ".parquet":
-        _need_pyarrow()
+        need("pyarrow", "Parquet files need pyarrow (.csv needs nothing more)", "data")
     fitted = _load(model)
     tables, told = [], []
     for sequence in _sequences(fitted, data, time, gaps, outputs_required=warmup_rows > 0):
         warmup, rest = _cut(sequence, warmup_rows)
-        with warned() as doubts:
+        with collect_warnings() as doubts:
             run = fitted.simulate(rest, warmup=warmup, samples=samples, seed=seed, stride=stride)
         told += doubts
         table = run.to_dataframe().reset_index()
@@ -72,14 +78,12 @@ def evaluate(
     ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Run freely over tables from their first row and compare with what was measured, and with baselines if asked."""
-    from mrgpssm.data.doubts import was_seen
-
+    """Run freely over tables from their first row; score against the measured outputs, and compare with baselines."""
     methods = check_against(against, train)
     fitted = _load(model)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
     training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
-    with warned() as doubts:
+    with collect_warnings() as doubts:
         scores = fitted.score(sequences, samples=samples, seed=seed)
     seen = [s.name for s in sequences if was_seen(fitted.fitted_.seen, s)]
     found = rivals(methods, training, sequences) if methods else {}
@@ -96,8 +100,6 @@ def evaluate(
     if methods:
         result["baselines"] = rivals_json(found)
     if out is not None:
-        from mrgpssm.file import write_json
-
         write_json(out, result)
     if as_json:
         print_json(result)
@@ -111,8 +113,6 @@ def evaluate(
 
 
 def _load(path: Path):
-    from mrgpssm.estimator.estimator import load
-
     if path.is_dir():
         if not (path / "model.mrgpssm").exists():
             raise ConfigError(f"{path} holds no finished model; go on with: mrgpssm resume {path}")
@@ -121,8 +121,6 @@ def _load(path: Path):
 
 
 def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_required: bool):
-    from mrgpssm.data.tables import Columns, read_sequences
-
     if gaps not in ("split", "irregular", "refuse"):
         raise ConfigError(f"--gaps must be split, irregular or refuse; got {gaps!r}.")
     model = fitted.fitted_
@@ -131,9 +129,7 @@ def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_re
 
 
 def _cut(sequence, rows: int):
-    """The warm-up and the rest of a sequence, both with their times."""
-    from dataclasses import replace
-
+    """Split a sequence into the warm-up and the rest, both with their times."""
     if rows == 0:
         return None, sequence
     s = sequence
@@ -147,19 +143,7 @@ def _cut(sequence, rows: int):
     return part(slice(None, rows)), part(slice(rows, None))
 
 
-def _need_pyarrow() -> None:
-    try:
-        import pyarrow  # noqa: F401  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ConfigError("Parquet needs pyarrow; install mrgpssm[data], or write .csv.") from None
-
-
 def _write(table, path: Path) -> None:
-    import io
-
-    from mrgpssm.data.writers import csv_bytes
-    from mrgpssm.file import write_atomic
-
     if path.suffix == ".csv":
         write_atomic(path, csv_bytes(table, "%.15g"))
         return

@@ -1,39 +1,32 @@
-"""Data in memory: sequences, scaling, dilated windows, and synthetic systems."""
+"""Data in memory, in NumPy: sequences, scaling, folds, and synthetic systems. Nothing here imports JAX."""
 
 from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
 from mrgpssm.data.drive import apply_drive, follow_drive
 from mrgpssm.data.fill import Filled, fill, samples_between
-from mrgpssm.data.folds import masks, trained_on, unseen, unseen_rows, with_copies
+from mrgpssm.data.folds import masks, take_unseen, trained_on, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
-from mrgpssm.data.series import Clock, Series, flatten
-from mrgpssm.data.windows import draw_windows, inner_places
 
 __all__ = [
-    "Clock",
     "Data",
     "Filled",
     "Inputs",
     "Scaling",
     "Seen",
     "Sequence",
-    "Series",
     "apply_drive",
     "as_inputs",
     "as_list",
     "check_alike",
     "check_lengths",
-    "draw_windows",
     "fill",
-    "flatten",
     "follow_drive",
-    "inner_places",
     "masks",
     "match",
     "samples_between",
+    "take_unseen",
     "trained_on",
-    "unseen",
     "unseen_rows",
     "with_copies",
 ]

@@ -1,4 +1,4 @@
-"""Files as tables, one recording as two halves, and the objects of `nonlinear_benchmarks` as sequences."""
+"""Read numeric files, split a recording in halves, and convert the objects of `nonlinear_benchmarks`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, overload
 
 import numpy as np
+from scipy.io import loadmat
 
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
@@ -14,14 +15,14 @@ from mrgpssm.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class BenchmarkRecording:
-    """A recording whose first `initialisation` rows may be used to find the state; they are not scored."""
+    """A recording whose first `initialisation` rows set the state and are not scored."""
 
     sequence: Sequence
     initialisation: int = 0
 
 
 class Recorded(Protocol):
-    """What an object must have to be read; `sampling_time`, `name` and the window length are optional."""
+    """The attributes an object must have; `sampling_time`, `name` and the window length are optional."""
 
     u: Any
     y: Any
@@ -43,7 +44,7 @@ def read_table(path: Path, columns: int, variables: tuple[str, ...] = (), header
 
 
 def halves(whole: Sequence) -> dict[str, list[Sequence]]:
-    """The first T // 2 rows train, the rest tests."""
+    """Split a recording: the first T // 2 rows are for training, the rest for testing."""
     cut = len(whole) // 2
     if cut < 2:
         raise DataError(f"{whole.name}: {len(whole)} rows cannot be halved; a sequence needs at least 2.")
@@ -115,16 +116,16 @@ def _read_text(path: Path, header: bool) -> np.ndarray:
     try:
         return np.loadtxt(lines, delimiter="," if path.suffix == ".csv" else None, ndmin=2, comments=None)
     except ValueError as error:
-        raise DataError(f"{path}: is no table of numbers ({_first_line(error)}); fetch it again.") from None
+        raise DataError(f"{path}: is not a table of numbers ({_first_line(error)}); fetch it again.") from None
 
 
 def _read_mat(path: Path, variables: tuple[str, ...]) -> np.ndarray:
-    from scipy.io import loadmat
-
     try:
         content = loadmat(path)
     except Exception as error:  # foreign bytes: the reader fails in as many ways as files can be broken
-        raise DataError(f"{path}: is no MATLAB file up to version 7 ({_first_line(error)}); fetch it again.") from None
+        raise DataError(
+            f"{path}: is not a MATLAB file up to version 7 ({_first_line(error)}); fetch it again."
+        ) from None
     have = [key for key in content if not key.startswith("__")]
     missing = [key for key in variables if key not in content]
     if missing:

@@ -1,4 +1,4 @@
-"""Data as users hand them over: one recording or many, alike, long enough, columns in any order."""
+"""Check and convert the data that users pass: one recording or many, sequences or tables."""
 
 from collections.abc import Iterable, Mapping, Sized
 from collections.abc import Sequence as SequenceOf
@@ -56,7 +56,7 @@ def as_list(
 
 
 def as_inputs(inputs: Inputs, input_names: Names, output_names: Names, dt: float) -> Sequence:
-    """What a model is to be simulated over, as a sequence of its columns.
+    """The inputs of a simulation as a sequence with the model's columns.
 
     Columns of a sequence, a table or a Series are found by name; those of an array are taken by position.
     """
@@ -71,7 +71,7 @@ def as_inputs(inputs: Inputs, input_names: Names, output_names: Names, dt: float
 
 
 def check_alike(sequences: list[Sequence]) -> None:
-    """All sequences have the same columns and the same sampling time."""
+    """Check that all sequences have the same columns and the same sampling time."""
     first = sequences[0]
     for index, s in enumerate(sequences):
         for kind in ("input_names", "output_names"):
@@ -87,7 +87,7 @@ def check_alike(sequences: list[Sequence]) -> None:
 
 
 def check_lengths(sequences: list[Sequence], resolutions: tuple[int, ...], window_steps: int) -> None:
-    """At every resolution at least one sequence holds a whole window."""
+    """Check that at every resolution at least one sequence is as long as a window."""
     longest = max(len(s) for s in sequences)
     for r in resolutions:
         need = window_steps * r + 1
@@ -101,7 +101,7 @@ def check_lengths(sequences: list[Sequence], resolutions: tuple[int, ...], windo
 
 
 def match(sequence: Sequence, input_names: Names, output_names: Names, dt: float) -> Sequence:
-    """The sequence with the given columns in the given order, found by name."""
+    """The sequence with the given columns in the given order, matched by name."""
     columns = {}
     for kind, names in (("input", input_names), ("output", output_names)):
         have = getattr(sequence, f"{kind}_names")

@@ -1,7 +1,7 @@
-"""Columns of a table as numbers, and the time of its rows: the one way from users' tables to arrays.
+"""Read columns and row times of a table. All user tables become arrays here.
 
-A column is found by its name. An array has no names: its columns are taken by position. The times are a column that was
-asked for, or the index of the table, where that holds dates or durations.
+A column is found by its name. An array has no names, so its columns are taken by position. The times are a named
+column, or the index of the table if it holds dates or durations.
 """
 
 import numbers as number_types
@@ -23,7 +23,7 @@ GAP = 1.5  # a step longer than this many dt is a gap
 
 
 class Block(NamedTuple):
-    """Some columns: values (T, D), their names where they have some, and the index where it is times."""
+    """Columns of a table: values (T, D), their names if there are any, and the index if it holds times."""
 
     values: np.ndarray
     names: tuple[str, ...]
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
 
 class Sampling(NamedTuple):
-    """dt, the times where they are uneven, and the rows before which a recording is split."""
+    """dt, the row times if they are uneven, and the rows at which the recording is split."""
 
     dt: float
     time: np.ndarray | None
@@ -56,7 +56,7 @@ def read_block(values: Any, wanted: tuple[str, ...], kind: str, name: str) -> Bl
         The columns, as floats that share no memory with the table.
 
     Raises:
-        DataError: A column is missing or occurs twice, or a value is no number.
+        DataError: A column is missing or occurs twice, or a value is not a number.
     """
     wanted = tuple(str(label) for label in wanted)
     if isinstance(values, pd.Series) and values.name is None:
@@ -109,7 +109,7 @@ def _array(values: Any, kind: str, name: str) -> np.ndarray:
 
 
 def _column(table: Table, kind: str, name: str) -> pd.Series:
-    """The one column of that name; a name that is not there gets the nearest one that is."""
+    """The column of that name; if there is none, the error suggests the most similar name."""
     labels, label = _labels(table), _label(table, name)
     if label is None:
         lowered = {label.lower(): label for label in reversed(labels)}
@@ -127,20 +127,20 @@ def _column(table: Table, kind: str, name: str) -> pd.Series:
 
 
 def _labels(table: Table) -> list[str]:
-    """The names of all columns; an index that has a name counts as the last of them, so that it can be asked for."""
+    """The names of all columns, followed by the name of the index if it has one."""
     labels = [str(label) for label in table.frame.columns]
     index = table.frame.index.name
     return labels if index is None or str(index) in labels else [*labels, str(index)]
 
 
 def _label(table: Table, name: str) -> str | None:
-    """What the table calls a column: its name, or the name as `csv_name` writes it to files."""
+    """The name of a column in the table: the name itself, or the form in which `csv_name` writes it."""
     labels = _labels(table)
     return next((label for label in (name, csv_name(name)) if label in labels), None)
 
 
 def _number(value: object, table: Table) -> float | None:
-    """One cell as a number, NaN where missing, None where it is neither; only text files hold numbers as text."""
+    """One cell as a number: NaN if missing, None if it is not a number. Only text files hold numbers as text."""
     if value is None or value is pd.NA or value is pd.NaT:
         return np.nan
     if isinstance(value, number_types.Real | np.bool_):
@@ -157,13 +157,13 @@ def _shown(value: object, most: int = 40) -> str:
 
 
 def time_index(table: Table) -> pd.Index | None:
-    """The index of a table, where it holds dates or durations."""
+    """The index of a table if it holds dates or durations, else None."""
     index = table.frame.index
     return index if isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) else None
 
 
 def read_sampling(table: Table, time: str | None, dt: float | None, gaps: Gaps) -> Sampling:
-    """How the rows of a table lie in time: by the column `time`, else by an index of times, else `dt` apart (1 s)."""
+    """The times of the rows: from the column `time`, else from an index of times, else `dt` apart (1 s)."""
     if time is not None:
         return _sample(_seconds(table, time), dt, gaps, f"{table.name}: time column {time!r}", table.row)
     index = time_index(table)
@@ -173,7 +173,7 @@ def read_sampling(table: Table, time: str | None, dt: float | None, gaps: Gaps) 
 
 
 def sample_index(index: pd.Index, dt: float | None, gaps: Gaps, name: str) -> Sampling:
-    """The same by an index of dates or durations; `name` is what messages call the recording."""
+    """The times of the rows from an index of dates or durations; `name` is used in messages."""
     seconds = _since_first(pd.Series(index, index=range(len(index))))
     return _sample(seconds, dt, gaps, f"{name}: the time index", "row {}".format)
 
@@ -207,9 +207,10 @@ def _step_at(place: str, row: Row, steps: np.ndarray, which: np.ndarray) -> str:
 
 
 def _step(steps: np.ndarray, dt: float | None, gaps: Gaps, place: str) -> float:
-    """The median step, or the given dt where the times agree.
+    """The median step, or the given dt if the times agree with it.
 
-    Even sampling agrees within 1 %. Irregular sampling has no one step: there dt must lie among the steps.
+    Even sampling may differ by 1 %. Irregular sampling has no single step, so dt must lie between the smallest and
+    largest.
     """
     median = np.quantile(steps, 0.5, method="lower")  # one of the steps, so that some step is no gap
     median = float(f"{median:.12g}")  # differences of times are rounded: 0.1, not 0.09999999999999964
@@ -232,17 +233,17 @@ def _check_increasing(time: np.ndarray, place: str, row: Row) -> None:
     if not (steps > 0).all():
         first = int(np.argmax(~(steps > 0))) + 1
         what = "repeats the time before it" if steps[first - 1] == 0 else "goes back"
-        raise DataError(f"{place} {what} in {row(first)}; sort the rows, drop duplicates, or give one file a run.")
+        raise DataError(f"{place} {what} in {row(first)}; sort the rows, drop duplicates, or give one file per run.")
 
 
 def _seconds(table: Table, name: str) -> np.ndarray:
     """(T,) seconds of a time column: numbers as they are, dates since the first row."""
     column = _column(table, "time", name)
-    return numbers(table, "time", name) if _counts(column, table) else _elapsed(column, table, name)
+    return numbers(table, "time", name) if _counts(column, table) else _parse_moments(column, table, name)
 
 
 def _counts(column: pd.Series, table: Table) -> bool:
-    """Whether the times are numbers, as the first of them shows."""
+    """Whether the times are numbers, judged by the first of them."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return True
     if column.dtype.kind in "mM":
@@ -251,8 +252,8 @@ def _counts(column: pd.Series, table: Table) -> bool:
     return first is not None and _number(first, table) is not None
 
 
-def _elapsed(column: pd.Series, table: Table, name: str) -> np.ndarray:
-    """Seconds since the first row of dates or durations; without a time zone they are taken as they stand."""
+def _parse_moments(column: pd.Series, table: Table, name: str) -> np.ndarray:
+    """Seconds since the first row, from dates or durations. Dates without a time zone are not converted."""
     moments = column
     if column.dtype.kind not in "mM":
         column = column.map(lambda cell: cell.strip() if isinstance(cell, str) else cell).astype(object)

@@ -1,4 +1,4 @@
-"""The named datasets: what they are, where they come from, where their files lie, and how to load them."""
+"""The named datasets: facts, sources, file locations and loading."""
 
 import difflib
 import hashlib
@@ -23,9 +23,9 @@ ROOT_VARIABLE = "MRGPSSM_DATA"
 class Dataset:
     """Facts about one dataset.
 
-    `source` is the address its files are downloaded from, or None where no address is known; `homepage` tells a person
-    where to look. `files` maps each file to its SHA-256, or to None where it is not known. `folder` is the place under
-    the data root that downloads go to. `variables` names the inputs, then the outputs, inside a `.mat` file.
+    `source` is the download address of its files, or None if no address is known. `homepage` is a page for people.
+    `files` maps each file to its SHA-256, or to None if it is unknown. `folder` is where downloads go, below the data
+    root. `variables` names the inputs, then the outputs, inside a `.mat` file.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Dataset:
 
 def _check_plain(name: str, owner: str) -> None:
     if name in ("", ".", "..") or re.search(r"[/\\:\x00]", name):
-        raise DataError(f"{owner}: {name!r} is no plain file or folder name; files stay inside the data root.")
+        raise DataError(f"{owner}: {name!r} is not a plain file or folder name; files stay inside the data root.")
 
 
 _BOSCH = "https://github.com/boschresearch/Bosch-Engine-Datasets"
@@ -127,44 +127,76 @@ _ALL = (
         "catalyst. The MR-GPSSM paper uses PN, HC, NOx and Temp. 13 of the files have a checksum here.",
     ),
     _single(
-        "actuator", "Hydraulic actuator", _BSD, f"{_RGP}/tree/master/datasets/system_identification",
-        f"{_RGP_RAW}/e55e66d36692a5163f2091bae695a7c6f7d623e8/datasets/system_identification/",
-        ("valve", "pressure"), 1.0, "actuator.mat", None,
-        "1024 rows: valve opening in, oil pressure out (variables u and p). Not verified against a file. The sampling "
-        "time is not known: dt = 1 counts samples.", variables=("u", "p"),
+        name="actuator",
+        title="Hydraulic actuator",
+        licence=_BSD,
+        homepage=f"{_RGP}/tree/master/datasets/system_identification",
+        source=f"{_RGP_RAW}/e55e66d36692a5163f2091bae695a7c6f7d623e8/datasets/system_identification/",
+        names=("valve", "pressure"),
+        dt=1.0,
+        file="actuator.mat",
+        sha256=None,
+        text="1024 rows: valve opening in, oil pressure out (variables u and p). Not verified against a file. The "
+        "sampling time is not known: dt = 1 counts samples.",
+        variables=("u", "p"),
     ),
     _single(
-        "ballbeam", "Ball and beam", _BSD, f"{_RGP}/tree/master/datasets/system_identification", None,
-        ("angle", "position"), 0.1, "ballbeam.dat",
-        "e9c48a4f7474953969d4950b4ef72558084b1995f776792ac0cbc80550e6ff42",
-        "1000 rows, 0.1 s: beam angle in, ball position out.",
+        name="ballbeam",
+        title="Ball and beam",
+        licence=_BSD,
+        homepage=f"{_RGP}/tree/master/datasets/system_identification",
+        source=None,
+        names=("angle", "position"),
+        dt=0.1,
+        file="ballbeam.dat",
+        sha256="e9c48a4f7474953969d4950b4ef72558084b1995f776792ac0cbc80550e6ff42",
+        text="1000 rows, 0.1 s: beam angle in, ball position out.",
     ),
     _single(
-        "drive", "Coupled electric drives", "not stated", "https://github.com/boschresearch/PR-SSM", None,
-        ("voltage", "speed"), 0.02, "drive.mat", None,
-        "500 rows, 0.02 s (the period of the published coupled-drives recordings): drive voltage in, pulley speed "
-        "without its sign out (variables u1 and z1). Not verified against a file.", variables=("u1", "z1"),
+        name="drive",
+        title="Coupled electric drives",
+        licence="not stated",
+        homepage="https://github.com/boschresearch/PR-SSM",
+        source=None,
+        names=("voltage", "speed"),
+        dt=0.02,
+        file="drive.mat",
+        sha256=None,
+        text="500 rows, 0.02 s (the period of the published coupled-drives recordings): drive voltage in, pulley speed "
+        "without its sign out (variables u1 and z1). Not verified against a file.",
+        variables=("u1", "z1"),
     ),
     _single(
-        "dryer", "Hair dryer", _BSD, _DAISY,
-        f"{_RGP_RAW}/82af4d9d574ebdfa743f68a4250c4176ea91880e/benchmarks/system_identification/datasets/",
-        ("heating", "temperature"), 0.08, "dryer.dat",
-        "adcb2f5a1d9e174d08dd49f7f037626745b5e69cbda0bc1e8dca2a7c687d4538",
-        "1000 rows, 0.08 s: voltage of the heater in, air temperature out.",
+        name="dryer",
+        title="Hair dryer",
+        licence=_BSD,
+        homepage=_DAISY,
+        source=f"{_RGP_RAW}/82af4d9d574ebdfa743f68a4250c4176ea91880e/benchmarks/system_identification/datasets/",
+        names=("heating", "temperature"),
+        dt=0.08,
+        file="dryer.dat",
+        sha256="adcb2f5a1d9e174d08dd49f7f037626745b5e69cbda0bc1e8dca2a7c687d4538",
+        text="1000 rows, 0.08 s: voltage of the heater in, air temperature out.",
     ),
     _single(
-        "gas_furnace", "Gas furnace of Box and Jenkins", _BSD, f"{_RGP}/tree/master/datasets/system_identification",
-        f"{_RGP_RAW}/e55e66d36692a5163f2091bae695a7c6f7d623e8/datasets/system_identification/",
-        ("gas_rate", "CO2"), 9.0, "gas_furnace.csv",
-        "ce46e11490a11ac254a959d42d5858f66b3c8013a1b667e553b3d890c67e4d43",
-        "296 rows, 9 s: gas rate in, CO2 of the outlet gas out.", header=True,
+        name="gas_furnace",
+        title="Gas furnace of Box and Jenkins",
+        licence=_BSD,
+        homepage=f"{_RGP}/tree/master/datasets/system_identification",
+        source=f"{_RGP_RAW}/e55e66d36692a5163f2091bae695a7c6f7d623e8/datasets/system_identification/",
+        names=("gas_rate", "CO2"),
+        dt=9.0,
+        file="gas_furnace.csv",
+        sha256="ce46e11490a11ac254a959d42d5858f66b3c8013a1b667e553b3d890c67e4d43",
+        text="296 rows, 9 s: gas rate in, CO2 of the outlet gas out.",
+        header=True,
     ),
-)  # fmt: skip
+)
 DATASETS: dict[str, Dataset] = {entry.name: entry for entry in _ALL}
 
 
 def dataset(name: str) -> Dataset:
-    """The entry of that name."""
+    """The dataset of that name."""
     if name in DATASETS:
         return DATASETS[name]
     near = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
@@ -181,7 +213,7 @@ def data_root(root: str | Path | None = None) -> Path:
 
 
 def find_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path | None:
-    """Where a file of the set lies, or None: in its folder, in one of the set's name, or in the root itself."""
+    """The path of a file, or None. It may be in the dataset's folder, in a folder of its name, or in the root."""
     if file not in entry.files:
         raise DataError(f"{entry.name} has no file {file!r}; it has {_some(entry.files)}.")
     top = data_root(root)
@@ -192,7 +224,7 @@ def find_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path
 
 
 def require_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path:
-    """Where a file of the set lies; a DataError that says how to get it where it is absent."""
+    """The path of a file; if it is missing, a DataError says how to get it."""
     path = find_file(entry, file, root)
     if path is None:
         raise DataError(f"{entry.name}: {file} is not under {data_root(root)}; {how_to_get(entry)}.")
@@ -200,7 +232,7 @@ def require_file(entry: Dataset, file: str, root: str | Path | None = None) -> P
 
 
 def how_to_get(entry: Dataset) -> str:
-    """The end of a message about an absent file."""
+    """The end of a message about a missing file."""
     point = f"point --data-root or {ROOT_VARIABLE} at the folder that holds it"
     if entry.source is None:
         return f"get it from {entry.homepage} by hand and {point}"
@@ -213,7 +245,7 @@ def load_file(entry: Dataset, path: Path) -> np.ndarray:
 
 
 def load_dataset(name: str, root: str | Path | None = None) -> dict[str, list[Sequence]]:
-    """A classic set as {"train": [first half], "test": [second half]}; the engine sets have `load_engine`."""
+    """A classic set as {"train": [first half], "test": [second half]}. Use `load_engine` for the engine sets."""
     entry = dataset(name)
     if len(entry.files) != 1:
         raise DataError(f"{name} has many recordings and no halves; use load_engine with the measurements you want.")
@@ -223,7 +255,7 @@ def load_dataset(name: str, root: str | Path | None = None) -> dict[str, list[Se
 
 
 def describe(name: str, root: str | Path | None = None) -> list[dict[str, object]]:
-    """One row per file that is present: its size, range, missing values, and whether its checksum is the known one."""
+    """One row per local file: its size, range, missing values, and whether its checksum is correct."""
     entry = dataset(name)
     paths = {file: find_file(entry, file, root) for file in entry.files}
     return [_facts(entry, file, path) for file, path in paths.items() if path is not None]

@@ -1,4 +1,4 @@
-"""What speaks against trusting data, or a model on them: one sentence each, for callers to print or to warn of."""
+"""Warnings about data, or about a model on new data: one sentence each."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -17,7 +17,7 @@ Sequences = list[Sequence]
 
 
 class Asked(NamedTuple):
-    """What a fit asks of the data: rows of a window at the coarsest resolution, inducing points, folds."""
+    """What a fit needs from the data: rows of a window at the coarsest resolution, inducing points, folds."""
 
     window: int
     inducing: int
@@ -25,13 +25,13 @@ class Asked(NamedTuple):
 
 
 def doubt_training(training: Sequences, validation: Sequences, asked: Asked) -> tuple[str, ...]:
-    """All that is doubtful about the data of a fit."""
+    """All warnings about the data of a fit."""
     folds = [] if validation else doubt_folds(training, asked)
     return (*doubt_values(training), *doubt_amount(training, asked), *folds, *doubt_validation(training, validation))
 
 
 def doubt_values(sequences: Sequences) -> list[str]:
-    """Columns with values far from all others; a value is far beyond `FAR` robust standard deviations."""
+    """Warn of columns with outliers: values more than `FAR` robust standard deviations from the median."""
     found = []
     for kind, label in (("inputs", "input"), ("outputs", "output")):
         names = getattr(sequences[0], f"{kind[:-1]}_names")
@@ -45,7 +45,7 @@ def doubt_values(sequences: Sequences) -> list[str]:
 
 
 def doubt_amount(training: Sequences, asked: Asked) -> list[str]:
-    """Outputs with too few measured rows for what is asked."""
+    """Warn of outputs with too few measured rows."""
     need = max(_ROWS_EACH * asked.inducing, _WINDOWS * asked.window)
     counts = np.sum([np.isfinite(s.outputs).sum(axis=0) for s in training], axis=0)
     few = [(count, name) for count, name in zip(counts, training[0].output_names, strict=True) if count < need]
@@ -59,7 +59,7 @@ def doubt_amount(training: Sequences, asked: Asked) -> list[str]:
 
 
 def doubt_folds(training: Sequences, asked: Asked) -> list[str]:
-    """Folds that do not judge on new data: stretches shorter than a window, or recordings that share rows."""
+    """Warn of folds that do not test on new data: stretches shorter than a window, or shared rows."""
     if not asked.folds:
         return []
     found = []
@@ -81,37 +81,37 @@ def doubt_folds(training: Sequences, asked: Asked) -> list[str]:
 
 
 def doubt_validation(training: Sequences, validation: Sequences) -> list[str]:
-    """Validation data that are training data."""
+    """Warn of validation data that are also training data."""
     remembered = Seen.of(training) if validation else None
     names = [s.name for s in validation if was_seen(remembered, s)]
     if not names:
         return []
-    return [
-        f"Validation data were also given for training ({_listed(names)}): scores and bands look better than they are."
-    ]
+    listed = _join_names(names)
+    return [f"Validation data were also given for training ({listed}): scores and bands look better than they are."]
 
 
 def was_seen(seen: Seen | None, sequence: Sequence) -> bool:
-    """Whether a sequence's rows were in training, as far as a model remembers."""
+    """Whether the rows of a sequence were in the training data, as far as the model can tell."""
     return seen is not None and seen.share(sequence) >= SHARE
 
 
 def doubt_scores(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
-    """Scores on data that the model was trained on."""
+    """Warn of scores on training data."""
     names = [s.name for s in sequences if was_seen(seen, s)]
-    return [f"Seen in training: {_listed(names)}; these scores do not say how good the model is."] if names else []
+    return [f"Seen in training: {_join_names(names)}; these scores do not say how good the model is."] if names else []
 
 
 def doubt_inputs(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
-    """Sequences whose inputs leave the training range: which column, by how much, and in how many rows."""
+    """Warn of inputs outside the training range: which column, how far, and in how many rows."""
     return [] if seen is None else [text for s in sequences for text in _outside(seen.ranges, s)]
 
 
 def _robust(values: np.ndarray) -> tuple[float, float]:
-    """Median, and a standard deviation that a few percent of wild values do not move.
+    """Median, and a standard deviation that a few per cent of outliers do not change.
 
-    The larger of that of the distances from the median and that of the middle 95 %, so that neither skewed columns nor
-    rare states of a valve are wild. Values at the median do not count, so that a switch is not wild either.
+    It is the larger of two estimates: from the distances to the median, and from the middle 95 % of the values. So
+    neither skewed columns nor rare valve positions count as outliers. Values at the median are left out, so that a
+    switch does not count as an outlier either.
     """
     known = values[np.isfinite(values)]
     if not len(known):
@@ -124,7 +124,7 @@ def _robust(values: np.ndarray) -> tuple[float, float]:
 
 
 def _far(sequences: Sequences, parts: list[np.ndarray], distances: list[np.ndarray], what: str) -> list[str]:
-    """One sentence on the values of one column that are far, with the place of the farthest."""
+    """One sentence about the outliers of one column, with the place of the largest."""
     count = sum(int((d > FAR).sum()) for d in distances)
     if not count:
         return []
@@ -139,7 +139,7 @@ def _far(sequences: Sequences, parts: list[np.ndarray], distances: list[np.ndarr
 
 
 def _copies(training: Sequences) -> Iterator[tuple[int, float]]:
-    """For every sequence the earlier one that it shares most rows with, and the share of its rows it has in common."""
+    """For every sequence: the earlier sequence with the most rows in common, and the share of common rows."""
     hashes = [hash_rows(s) for s in training]
     owners = np.repeat(np.arange(len(training)), [len(own) for own in hashes])
     _, first, place = np.unique(np.concatenate(hashes), return_index=True, return_inverse=True)
@@ -168,6 +168,6 @@ def _outside(ranges: np.ndarray, s: Sequence) -> Iterator[str]:
     )
 
 
-def _listed(names: list[str], most: int = 3) -> str:
+def _join_names(names: list[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

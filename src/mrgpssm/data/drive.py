@@ -1,4 +1,4 @@
-"""The inputs of a sequence with averages and delayed copies of them (`mrgpssm.arrays.drive` has the formulas)."""
+"""Add averages and delayed copies of the inputs to a sequence (formulas: `mrgpssm.arrays.drive`)."""
 
 from dataclasses import replace
 

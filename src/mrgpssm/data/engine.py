@@ -39,7 +39,7 @@ _PUBLISHED = {
 
 @dataclass(frozen=True)
 class Split:
-    """Measurements that train and measurements that test; no measurement does both."""
+    """Measurements for training and measurements for testing; they do not overlap."""
 
     train: tuple[int, ...]
     test: tuple[int, ...]
@@ -55,9 +55,9 @@ class Split:
 def load_engine(
     name: str, measurements: Iterable[int], outputs: Iterable[str] | None = None, root: str | Path | None = None
 ) -> list[Sequence]:
-    """The measurements asked for, in that order, with all inputs and the chosen outputs (None: all of the set)."""
+    """The given measurements in that order, with all inputs and the chosen outputs (None: all outputs)."""
     entry = _engine(name)
-    numbers = _checked(entry, measurements)
+    numbers = _check_numbers(entry, measurements)
     chosen = _outputs(entry, outputs)
     paths = {n: find_file(entry, measurement_file(n), root) for n in numbers}
     missing = [n for n, path in paths.items() if path is None]
@@ -70,28 +70,28 @@ def load_engine(
 
 
 def present_measurements(name: str, root: str | Path | None = None) -> tuple[int, ...]:
-    """The measurements of the set whose files are at hand."""
+    """The measurements of the set whose files are on this machine."""
     entry = _engine(name)
     return tuple(n for file, n in _numbers(entry).items() if find_file(entry, file, root) is not None)
 
 
 def fixed_splits() -> tuple[Split, ...]:
-    """The five splits that every figure of this project refers to, over 13 of the 22 measurements of gengine2."""
+    """The five splits that all results of this project use, over 13 of the 22 measurements of gengine2."""
     return tuple(Split(*halves) for halves in _FIXED)
 
 
 def published_split(name: str) -> Split:
-    """The one split that the publisher of the engine sets names."""
+    """The split given by the publisher of the engine sets."""
     return Split(*_PUBLISHED[_engine(name).name])
 
 
 def stratified_splits(measurements: Iterable[int], count: int, seed: int) -> tuple[Split, ...]:
-    """`count` different splits of gengine2 by the paper's protocol, drawn uniformly from all that these allow.
+    """`count` different splits of gengine2 by the paper's protocol, drawn uniformly from all possible ones.
 
-    The test half takes 1 measurement of G0, 2 of G1, 1 of G3, 1 of G4 and measurement 21; all others train. Any subset
-    of the 22 measurements will do that still has those.
+    The test half takes 1 measurement of G0, 2 of G1, 1 of G3, 1 of G4 and measurement 21; all others are for training.
+    Any subset of the 22 measurements that still has those can be used.
     """
-    have = sorted(set(_checked(dataset("gengine2"), measurements)))
+    have = sorted(set(_check_numbers(dataset("gengine2"), measurements)))
     ways = []
     for group, need in TESTED.items():
         members = [n for n in GROUPS[group] if n in have]
@@ -135,7 +135,9 @@ def user_splits(root: str | Path | None = None) -> tuple[Split, ...] | None:
 def _engine(name: str) -> Dataset:
     entry = dataset(name)
     if name not in _PUBLISHED:
-        raise DataError(f"{name} is no engine set; load_dataset loads it. The engine sets are gengine1 and gengine2.")
+        raise DataError(
+            f"{name} is not an engine set; load_dataset loads it. The engine sets are gengine1 and gengine2."
+        )
     return entry
 
 
@@ -143,7 +145,7 @@ def _numbers(entry: Dataset) -> dict[str, int]:
     return {file: int(file[4:10]) for file in entry.files}
 
 
-def _checked(entry: Dataset, measurements: Iterable[int]) -> list[int]:
+def _check_numbers(entry: Dataset, measurements: Iterable[int]) -> list[int]:
     if not isinstance(measurements, Iterable):
         raise DataError(f"{entry.name}: measurements must be a list of numbers; got {measurements!r}.")
     return [_number(entry, n) for n in measurements]

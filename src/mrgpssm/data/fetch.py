@@ -1,4 +1,4 @@
-"""Download the files of a dataset: checked, resumed, and never half there."""
+"""Download the files of a dataset. Downloads are checked and can be resumed; no file is left incomplete."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mrgpssm.data.datasets import ROOT_VARIABLE, Dataset, data_root, dataset, find_file, how_to_get, sha256
-from mrgpssm.errors import DataError
+from mrgpssm.errors import DataError, need
 from mrgpssm.file import discard, flush_folder, open_regular
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -25,14 +25,14 @@ def fetch(
     only: Iterable[str] | None = None,
     report: Callable[[str], object] = print,
 ) -> list[Path]:
-    """Download what is missing of a set and return where its files lie.
+    """Download the missing files of a dataset and return the paths of all its files.
 
-    Files that are there with the right checksum are kept; one that is there with another is an error and stays as it
-    is. A download goes to `<file>.part`, is checked, and then takes its name in one step. `base_url` replaces the
-    address of the set, `only` restricts the files, and `report` gets one line per file.
+    A file with the right checksum is kept. A file with a wrong checksum is an error and is not changed. A download goes
+    to `<file>.part`, is checked, and is then renamed. `base_url` replaces the address of the dataset, `only` restricts
+    the files, and `report` gets one line per file.
     """
     entry = dataset(name)
-    files = _chosen(entry, only)
+    files = _choose_files(entry, only)
     kept = {file: find_file(entry, file, root) for file in files}
     for file, path in kept.items():
         if path is not None:
@@ -46,7 +46,7 @@ def fetch(
     return [path for file in files if (path := kept[file]) is not None]
 
 
-def _chosen(entry: Dataset, only: Iterable[str] | None) -> list[str]:
+def _choose_files(entry: Dataset, only: Iterable[str] | None) -> list[str]:
     if only is None:
         return list(entry.files)
     files = [only] if isinstance(only, str) else list(only)
@@ -92,10 +92,7 @@ def _folder(top: Path, entry: Dataset) -> Path:
 
 
 def _download(file: str, known: str | None, address: str, folder: Path, report: Callable[[str], object]) -> Path:
-    try:
-        import pooch
-    except ImportError:
-        raise DataError(f"Downloading {file} needs the package pooch; install mrgpssm[data].") from None
+    pooch = need("pooch", f"Downloading {file} needs the package pooch", "data")
     if known is None:
         report(f"UNVERIFIED: {file} has no known checksum; what {address} sends is taken as it is.")
     registry = {file: None if known is None else f"sha256:{known}"}
@@ -119,9 +116,9 @@ def _download(file: str, known: str | None, address: str, folder: Path, report: 
 
 
 class Resuming:
-    """A downloader for pooch: goes on where `<file>.part` ends, checks the sum, and hands over a file that is on disk.
+    """A downloader for pooch that continues `<file>.part`, checks the checksum, and flushes the file to disk.
 
-    A partial file goes on only where a checksum can tell that both pieces belong together; else it starts again.
+    A partial file is continued only if the checksum is known; otherwise the download starts again.
     """
 
     def __init__(self, part: Path, known: str | None):
@@ -174,7 +171,7 @@ class Resuming:
 
 
 def _copy(response: HTTPResponse, target: BufferedIOBase) -> tuple[int, bool]:
-    """Bytes copied, and whether the connection held to the end."""
+    """The number of bytes copied, and whether the connection lasted to the end."""
     got = 0
     while True:
         try:
@@ -187,5 +184,5 @@ def _copy(response: HTTPResponse, target: BufferedIOBase) -> tuple[int, bool]:
 
 
 def _goes_on(response: HTTPResponse, start: int) -> bool:
-    """Whether the answer continues at byte `start`; a server that knows no ranges sends the whole file instead."""
+    """Whether the answer continues at byte `start`. A server without range requests sends the whole file."""
     return response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")

@@ -1,9 +1,8 @@
-"""Rows at most one sample apart: gaps are filled before anything is walked.
+"""Fill gaps, so that rows are at most one sample apart.
 
-A row that is added holds the input of the row before the gap and has no outputs. `mrgpssm.arrays.gaps` cuts a gap
-into equal steps of at most one sample, where up to 5 % of a sample above a whole number count as jitter of the clock.
-R consecutive rows then span at most R samples, so that no step of a component, alone or in a dilated window, is longer
-than its time unit (h <= 1).
+A row that is added holds the input of the row before the gap and has no outputs. `mrgpssm.arrays.gaps` cuts a gap into
+equal steps of at most one sample; up to 5 % of a sample above a whole number is ignored as jitter of the clock. Then R
+consecutive rows span at most R samples, so that no step of a component is longer than its time unit (h <= 1).
 """
 
 from dataclasses import dataclass, replace
@@ -30,17 +29,17 @@ class Filled:
     steps: np.ndarray
 
     @property
-    def even(self) -> bool:
-        """Whether the original rows were one sample apart, all of them."""
+    def is_even(self) -> bool:
+        """Whether all original rows were one sample apart."""
         return len(self.rows) == len(self.steps) and bool((self.steps == 1).all())
 
 
 def fill(sequence: Sequence, ahead: float = 1.0) -> Filled:
-    """The sequence with rows added where more than one sample passes; `ahead` is the time after its last row.
+    """The sequence with rows added in every gap of more than one sample.
 
     Args:
         sequence: A recording; with even sampling it is returned as it is.
-        ahead: Samples from the last row to what comes next.
+        ahead: Samples from the last row to the row that follows the sequence.
 
     Returns:
         The filled sequence, the places of the original rows in it, and the samples from each row to the next.
@@ -61,7 +60,7 @@ def fill(sequence: Sequence, ahead: float = 1.0) -> Filled:
 
 
 def check_filled(sequence: Sequence) -> None:
-    """Refuse rows that are more than one sample apart: nothing may walk over them."""
+    """Raise an error if rows are more than one sample apart."""
     gaps = np.diff(sequence.clock())
     if gaps.max() > 1 + 1e-6:
         row = int(np.argmax(gaps))
@@ -69,7 +68,7 @@ def check_filled(sequence: Sequence) -> None:
 
 
 def samples_between(before: Sequence, after: Sequence) -> float:
-    """Samples from the last row of one sequence to the first of the next: one, unless the times of both say more."""
+    """Samples from the last row of one sequence to the first of the next; 1 unless both have times."""
     if before.time is None or after.time is None:
         return 1.0
     gap = float(after.time[0] - before.time[-1]) / after.dt

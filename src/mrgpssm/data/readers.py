@@ -1,4 +1,4 @@
-"""Columns as tables: text with any usual delimiter, Parquet, NumPy archives, MATLAB files, and tables in memory."""
+"""Read tables: text with any common delimiter, Parquet, NumPy archives, MATLAB files, and tables in memory."""
 
 import csv
 import importlib.util
@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
+from scipy.io import loadmat
 
 from mrgpssm.errors import DataError
 
@@ -35,7 +36,7 @@ class Interchange(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """A table, what it is called in messages, and where its rows stand in a text file."""
+    """A table, its name in messages, and the line numbers of its rows if it is a text file."""
 
     frame: pd.DataFrame
     name: str
@@ -43,17 +44,17 @@ class Table:
     decimal: str = "."
 
     def row(self, index: int) -> str:
-        """A row for people: counted from 0, and the line of the file it stands on."""
+        """A row for messages: its number from 0, and its line in the file."""
         return f"row {index}" if self.lines is None else f"row {index} (line {self.lines[index]})"
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """One file as a table, read by its ending: text (csv, txt, dat, tsv), parquet, npz or mat."""
+    """Read one file by its ending: text (csv, txt, dat, tsv), parquet, npz or mat."""
     return open_table(Path(path)).frame
 
 
 def open_table(path: Path, wanted: Iterable[str] = ()) -> Table:
-    """One file as a table. Where columns have several lengths, those as long as the wanted ones are taken."""
+    """Read one file. If columns differ in length, those as long as the wanted ones are kept."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         known = ", ".join(ENDINGS)
@@ -69,15 +70,15 @@ def open_table(path: Path, wanted: Iterable[str] = ()) -> Table:
         arrays = _mat(path) if ending == ".mat" else _npz(path)
     except OSError as error:
         raise DataError(f"{path}: the file cannot be opened ({error.strerror or 'unknown fault'}).") from None
-    return Table(_framed(arrays, path.name, wanted), path.name)
+    return Table(_make_frame(arrays, path.name, wanted), path.name)
 
 
 # Text
 
 
 def _text(raw: bytes, name: str) -> Table:
-    """Text with a delimiter that the first line shows, with or without a header, UTF-8; empty lines are left out."""
-    lines = _decoded(raw, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    """Delimited UTF-8 text with or without a header; the first line shows the delimiter. Empty lines are skipped."""
+    lines = _decode(raw, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise DataError(f"{name}: the file is empty; give at least 2 rows of numbers.")
@@ -95,13 +96,13 @@ def _text(raw: bytes, name: str) -> Table:
     _check_widths(rows, numbers, delimiter, width, name)
     body = "\n".join(rows) + "\n"
     decimal = "," if delimiter != "," and _decimal_comma(body, delimiter) else "."
-    frame = _parsed(body, delimiter, decimal, width, name)
+    frame = _parse(body, delimiter, decimal, width, name)
     frame.columns = pd.Index(names)
     return Table(frame, name, np.array(numbers), decimal)
 
 
-def _decoded(raw: bytes, name: str) -> str:
-    """UTF-8 text, with or without a mark at the front; everything else is refused."""
+def _decode(raw: bytes, name: str) -> str:
+    """UTF-8 text with or without a byte order mark; other encodings are an error."""
     head = raw[:4096]
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or head.count(0) > len(head) // 10:
         raise DataError(f"{name}: the text is encoded as UTF-16; save the file as UTF-8.")
@@ -119,7 +120,7 @@ def _decoded(raw: bytes, name: str) -> str:
 
 
 def _fields(line: str, delimiter: str, number: int, name: str) -> list[str]:
-    """The cells of one line; quotes may surround a cell and must close on the same line."""
+    """The cells of one line. A cell may be quoted; quotes must close on the same line."""
     if line.count('"') % 2:
         raise DataError(f"{name}: a quote in line {number} does not close on that line; mend or remove it.")
     if delimiter == " ":
@@ -128,7 +129,7 @@ def _fields(line: str, delimiter: str, number: int, name: str) -> list[str]:
 
 
 def _check_widths(rows: list[str], numbers: list[int], delimiter: str, width: int, name: str) -> None:
-    """Every row has as many cells as the first line."""
+    """Check that every row has as many cells as the first line."""
     for line, number in zip(rows, numbers, strict=True):
         if '"' in line:
             have = len(_fields(line, delimiter, number, name))
@@ -145,7 +146,7 @@ def _check_widths(rows: list[str], numbers: list[int], delimiter: str, width: in
 
 
 def _are_data(fields: list[str], delimiter: str) -> bool:
-    """Whether the first line is no header: numbers, dates and missing cells only, and not all missing."""
+    """Whether the first line is data, not a header: only numbers, dates and missing cells, not all missing."""
     decimal = "." if delimiter == "," else ","
     data = [number(field, decimal) is not None or bool(_DATE.match(field)) for field in fields]
     return all(data) and not all(field in MISSING for field in fields)
@@ -158,7 +159,7 @@ def _decimal_comma(body: str, delimiter: str) -> bool:
     return "," in body and re.search(cell, body, re.MULTILINE) is not None
 
 
-def _parsed(body: str, delimiter: str, decimal: str, width: int, name: str) -> pd.DataFrame:
+def _parse(body: str, delimiter: str, decimal: str, width: int, name: str) -> pd.DataFrame:
     try:
         return pd.read_csv(
             io.StringIO(body),
@@ -176,11 +177,11 @@ def _parsed(body: str, delimiter: str, decimal: str, width: int, name: str) -> p
             engine="c",
         )
     except (ValueError, OverflowError) as error:
-        raise DataError(f"{name}: the text is no table of columns ({one_line(error)}).") from None
+        raise DataError(f"{name}: the text is not a table of columns ({one_line(error)}).") from None
 
 
 def number(cell: str, decimal: str) -> float | None:
-    """The number a cell of text stands for; NaN where it is missing, None where it is no number."""
+    """The number in a text cell: NaN if it is missing, None if it is not a number."""
     cell = cell.strip()
     if cell in MISSING:
         return np.nan
@@ -201,7 +202,9 @@ def _parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path, engine="pyarrow")
     except Exception as error:
-        raise DataError(f"{path.name}: this is no readable Parquet file ({one_line(error)}); save it again.") from None
+        raise DataError(
+            f"{path.name}: this is not a readable Parquet file ({one_line(error)}); save it again."
+        ) from None
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
@@ -214,12 +217,12 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
         raise
     except Exception as error:
         raise DataError(
-            f"{path.name}: this is no readable npz file of plain arrays ({one_line(error)}); "
+            f"{path.name}: this is not a readable npz file of plain arrays ({one_line(error)}); "
             "write it with numpy.savez and arrays of numbers."
         ) from None
     strange = [key for key, array in arrays.items() if not isinstance(array, np.ndarray)]
     if strange:
-        raise DataError(f"{path.name}: {strange[0][:80]!r} in the archive is no array; write it with numpy.savez.")
+        raise DataError(f"{path.name}: {strange[0][:80]!r} in the archive is not an array; write it with numpy.savez.")
     data, names = arrays.get("data"), arrays.get("names")
     if data is None or names is None:
         return arrays
@@ -233,7 +236,7 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_unpacked(path: Path, archive: Any) -> None:
-    """A small file that unpacks to far more than tables do is no table."""
+    """Refuse an archive that unpacks to far more than its own size."""
     size = sum(member.file_size for member in archive.zip.infolist())
     if size > max(_UNPACKED, _RATIO * path.stat().st_size):
         raise DataError(
@@ -243,9 +246,7 @@ def _check_unpacked(path: Path, archive: Any) -> None:
 
 
 def _mat(path: Path) -> dict[str, np.ndarray]:
-    """The numeric variables of a MATLAB file of version 4 to 7; vectors lie either way."""
-    from scipy.io import loadmat
-
+    """The numeric variables of a MATLAB file of version 4 to 7, as rows or columns."""
     with path.open("rb") as file:
         head = file.read(1024)
     if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in head:
@@ -253,13 +254,15 @@ def _mat(path: Path) -> dict[str, np.ndarray]:
     try:
         found = loadmat(path)
     except Exception as error:
-        raise DataError(f"{path.name}: this is no readable MATLAB file ({one_line(error)}); save it again.") from None
+        raise DataError(
+            f"{path.name}: this is not a readable MATLAB file ({one_line(error)}); save it again."
+        ) from None
     arrays = {key: value for key, value in found.items() if not key.startswith("__") and isinstance(value, np.ndarray)}
     return {key: value.ravel() if 1 in value.shape else value for key, value in arrays.items()}
 
 
-def _framed(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) -> pd.DataFrame:
-    """1-d arrays by name and 2-d ones as name_1, name_2, ...; single numbers, structs and cells are left out."""
+def _make_frame(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) -> pd.DataFrame:
+    """1-d arrays by name and 2-d ones as name_1, name_2, ...; scalars, structs and cells are skipped."""
     columns: dict[str, np.ndarray] = {}
     for key, array in arrays.items():
         if array.dtype.kind not in "biufcmMSU" or array.ndim not in (1, 2) or array.size < 2:
@@ -272,7 +275,7 @@ def _framed(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) 
     asked = {key: lengths[key] for key in wanted if key in lengths} or lengths
     if len(set(asked.values())) > 1:
         sizes = listing(f"{key} ({rows})" for key, rows in asked.items())
-        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; store one table a file.")
+        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; store one table per file.")
     rows = next(iter(asked.values()))
     return pd.DataFrame({key: column for key, column in columns.items() if len(column) == rows})
 
@@ -281,7 +284,7 @@ def _framed(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[str]) 
 
 
 def as_frame(table: Any, name: str) -> pd.DataFrame:
-    """A pandas table, one of another library (interchange protocol), or a mapping of 1-d arrays, as a new table."""
+    """A copy as a pandas table, from pandas, another library (interchange protocol) or a mapping of 1-d arrays."""
     if isinstance(table, pd.DataFrame):
         return table.copy(deep=False)
     if isinstance(table, Mapping):
@@ -289,7 +292,7 @@ def as_frame(table: Any, name: str) -> pd.DataFrame:
     if isinstance(table, Interchange):
         return _from_interchange(table, name)
     raise DataError(
-        f"{name}: a {type(table).__name__} is no table; give a path, a DataFrame, or a mapping of names to 1-d arrays."
+        f"{name}: a {type(table).__name__} is not a table; give a path, a DataFrame, or a mapping of names to arrays."
     )
 
 
@@ -318,7 +321,7 @@ def _one_column(values: Any, key: str, name: str) -> Any:
 
 
 def _from_interchange(table: Interchange, name: str) -> pd.DataFrame:
-    """Read through the interchange protocol, which newer versions of pandas still read but warn about."""
+    """Convert by the interchange protocol; pandas supports it but warns of it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -333,13 +336,13 @@ def _from_interchange(table: Interchange, name: str) -> pd.DataFrame:
 
 
 def one_line(error: Exception, most: int = 120) -> str:
-    """What another library says, on one line and not too long."""
+    """A message of another library, shortened to one line."""
     text = " ".join(str(error).split()).rstrip(". ") or type(error).__name__
     return text if len(text) <= most else text[:most].rstrip() + "..."
 
 
 def listing(names: Iterable[object], most: int = 30) -> str:
-    """Names on one line; of many, the first ones."""
+    """Names on one line; long lists are cut."""
     words = [" ".join(str(name).split()) for name in names]
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more

@@ -35,10 +35,10 @@ class Scaling:
         return scaling
 
     def refit(self, part: Iterable[Sequence]) -> "Scaling":
-        """The same over a part of the data, where a column may not vary.
+        """Means and deviations over a part of the data, in which a column may be constant.
 
-        The deviation of such a column is its mean's size, or 1 where the mean is 0. An output that is never measured in
-        the part keeps its units: nothing can be learned of it there.
+        The deviation of a constant column is the absolute value of its mean, or 1 if the mean is 0. An output that is
+        never measured in the part keeps its scaling.
         """
         part = list(part)
         inputs, outputs = (np.concatenate([getattr(s, side) for s in part]) for side in ("inputs", "outputs"))
@@ -53,11 +53,11 @@ class Scaling:
         )
 
     def inputs(self, values: np.ndarray) -> np.ndarray:
-        """Inputs in units of their training deviation."""
+        """Inputs in training standard deviations."""
         return (values - self.input_mean) / self.input_sd
 
     def outputs(self, values: np.ndarray) -> np.ndarray:
-        """Outputs in units of their training deviation."""
+        """Outputs in training standard deviations."""
         return (values - self.output_mean) / self.output_sd
 
 

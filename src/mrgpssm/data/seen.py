@@ -1,9 +1,9 @@
-"""What a model remembers of its training data: the range of every input, and enough to recognise the rows again.
+"""A summary of the training data that a model keeps: input ranges, and hashes to recognise training rows.
 
-Rows are recognised by content, whatever the file is called. Every run of eight rows in which something changes has a
-64-bit hash; of all these the smallest are kept. A hash says where it falls in that order, so the hashes of other data
-that are as small are a fair sample of its rows, and the share of them that was kept is the share of rows that were
-seen: of a whole recording or of a piece cut out of one.
+Rows are recognised by content, whatever the file is called. Every run of eight rows that are not all equal has a 64-bit
+hash, and the smallest hashes are kept. The hashes of other data below the same limit are a random sample of its rows,
+so the share of them that was kept estimates the share of rows seen in training. This also works for parts of a
+recording.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The training data, as far as they are remembered: ranges (D_u, 2), the smallest hashes, and what was in doubt."""
+    """A summary of the training data: ranges (D_u, 2), the smallest hashes, and the warnings about the data."""
 
     ranges: np.ndarray
     hashes: np.ndarray
@@ -31,14 +31,14 @@ class Seen:
 
     @classmethod
     def of(cls, training: Iterable[Sequence], doubts: tuple[str, ...] = ()) -> "Seen":
-        """What is remembered of sequences."""
+        """The summary of these sequences."""
         training = list(training)
         lows, highs = (np.stack([f(s.inputs, axis=0) for s in training]) for f in (np.min, np.max))
         hashes = np.unique(np.concatenate([hash_rows(s) for s in training]))
         return cls(np.stack([lows.min(0), highs.max(0)], axis=1), hashes[:_KEPT], doubts)
 
     def share(self, sequence: Sequence) -> float:
-        """About what share of a sequence's rows was in training; its columns must be those of training, in order."""
+        """About which share of the rows was in training; the columns must be those of training, in order."""
         if not len(self.hashes):
             return 0.0
         found = hash_rows(sequence)
@@ -47,7 +47,7 @@ class Seen:
         return float(np.isin(found, self.hashes).mean()) if len(found) else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The summary as JSON values."""
         return {
             "ranges": self.ranges.tolist(),
             "hashes": self.hashes.astype(">u8").tobytes().hex(),
@@ -56,7 +56,7 @@ class Seen:
 
     @classmethod
     def from_json(cls, content: Any, inputs: int, name: str) -> "Seen":
-        """The same from a file's metadata, checked; `name` is what messages call the file."""
+        """The summary from JSON values, checked; `name` is the file's name in messages."""
         fault = ModelFileError(f"{name}: what it says of its training data cannot be used; the file is damaged.")
         if not isinstance(content, dict) or set(content) != {"ranges", "hashes", "doubts"}:
             raise fault
@@ -77,23 +77,23 @@ class Seen:
 
 
 def hash_rows(sequence: Sequence) -> np.ndarray:
-    """Different hashes, sorted, of all runs of eight rows in which something changes; of fewer rows there are none."""
+    """Sorted distinct hashes of all runs of eight rows that are not all equal; none for fewer than eight rows."""
     values = np.concatenate([sequence.inputs, sequence.outputs], axis=1) + 0.0  # -0 is 0
     values = np.where(np.isnan(values), np.nan, values)  # one NaN
     rows = np.zeros(len(values), np.uint64)
     for column in np.ascontiguousarray(values.T).view(np.uint64):
-        rows = _mixed(rows ^ column)
+        rows = _mix(rows ^ column)
     runs = len(rows) - _RUN + 1
     if runs < 1:
         return np.zeros(0, np.uint64)
     found, still = np.zeros(runs, np.uint64), np.ones(runs, bool)
     for k in range(_RUN):
-        found = _mixed(found ^ rows[k : k + runs])
+        found = _mix(found ^ rows[k : k + runs])
         still &= rows[k : k + runs] == rows[:runs]
     return np.unique(found[~still])
 
 
-def _mixed(x: np.ndarray) -> np.ndarray:
+def _mix(x: np.ndarray) -> np.ndarray:
     """One round of splitmix64: every bit of a number changes half the bits of the result."""
     x = x + _GOLDEN
     x = (x ^ (x >> np.uint64(30))) * _FIRST

@@ -62,8 +62,8 @@ class Sequence:
             )
         if rows < 2:
             raise DataError(f"{self.name}: a sequence needs at least 2 rows; got {rows}.")
-        _set(self, "inputs", _frozen(u.values))
-        _set(self, "outputs", _frozen(y.values))
+        _set(self, "inputs", _freeze(u.values))
+        _set(self, "outputs", _freeze(y.values))
         _set(self, "input_names", _names(u, "u", "inputs", self.name))
         _set(self, "output_names", _names(y, "y", "outputs", self.name))
         _check_values(self)
@@ -71,11 +71,11 @@ class Sequence:
             raise DataError(f"{self.name}: dt must be a positive number of seconds; got {self.dt}.")
         index = _common(u.times, y.times, self.name)
         if self.time is not None:
-            _set(self, "time", _frozen(checked_time(self.time, rows, self.name)))
+            _set(self, "time", _freeze(checked_time(self.time, rows, self.name)))
         elif index is not None:
             sampling = sample_index(index, self.dt, "irregular", self.name)
             _set(self, "dt", sampling.dt)
-            _set(self, "time", None if sampling.time is None else _frozen(sampling.time))
+            _set(self, "time", None if sampling.time is None else _freeze(sampling.time))
         _set(self, "dt", 1.0 if self.dt is None else float(self.dt))
 
     @classmethod
@@ -119,7 +119,7 @@ def _set(sequence: Sequence, name: str, value: object) -> None:
     object.__setattr__(sequence, name, value)
 
 
-def _frozen(array: np.ndarray) -> np.ndarray:
+def _freeze(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
 
@@ -151,7 +151,7 @@ def _check_values(s: Sequence) -> None:
 
 
 def _common(inputs: pd.Index | None, outputs: pd.Index | None, name: str) -> pd.Index | None:
-    """The times of both, which must be the same where both have some."""
+    """The times of inputs and outputs; if both have times, they must be the same."""
     if inputs is None or outputs is None:
         return outputs if inputs is None else inputs
     if not inputs.equals(outputs):

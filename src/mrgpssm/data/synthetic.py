@@ -35,7 +35,7 @@ class TwoScales:
     time_constants: dict[str, float]
 
     def split(self, row: int) -> tuple["TwoScales", "TwoScales"]:
-        """The recording before and from a row on."""
+        """The recording before a row, and from that row on."""
         return self._part(slice(None, row)), self._part(slice(row, None))
 
     def _part(self, rows: slice) -> "TwoScales":
@@ -70,9 +70,9 @@ def four_outputs(*, seed: int, length: int, names: tuple[str, ...], noise: float
 
 
 def engine_like(*, seed: int, length: int, noise: float = 0.02) -> Sequence:
-    """A made-up engine in everyday units: NOx follows speed and load within a second, Temp within ten.
+    """A made-up engine in everyday units: NOx follows speed and load within one second, Temp within ten.
 
-    Two more inputs, lambda and ignition, are recorded but change nothing.
+    Two more inputs, lambda and ignition, are recorded but have no effect.
     """
     rng = np.random.default_rng([seed, len(SETS) + 1])
     inputs = np.stack([_excitation(rng, length) for _ in range(4)], axis=1)

@@ -1,4 +1,4 @@
-"""Users' tables as sequences: files, folders and tables in memory; which column is what."""
+"""Read sequences from files, folders and tables in memory."""
 
 import glob
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class Columns:
                 raise DataError(f"Column {repeated[0]!r} is named twice among the {kind}; name every column once.")
         both = [name for name in self.inputs if name in self.outputs]
         if both:
-            raise DataError(f"Column {both[0]!r} is both an input and an output; decide for one.")
+            raise DataError(f"Column {both[0]!r} is both an input and an output; choose one.")
         if self.time in (*self.inputs, *self.outputs):
             kind = "input" if self.time in self.inputs else "output"
             raise DataError(
@@ -131,7 +131,7 @@ def _files(source: str | Path) -> list[Path]:
 
 
 def _sequences(table: Table, columns: Columns, gaps: Gaps, outputs_required: bool) -> list[Sequence]:
-    """The recording of one table, in pieces where its time has gaps."""
+    """The recording of one table, split at its gaps."""
     rows = len(table.frame)
     if rows < 2:
         raise DataError(f"{table.name}: a sequence needs at least 2 rows; got {rows}.")

@@ -1,4 +1,4 @@
-"""Tables as CSV files that a spreadsheet opens without running anything in them."""
+"""Write tables as CSV files that are safe to open in a spreadsheet."""
 
 import pandas as pd
 

@@ -12,6 +12,7 @@ from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit
+from mrgpssm.training.fleet import rank_restarts
 
 
 def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
@@ -19,14 +20,13 @@ def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence
     groups = spec.structure.groups(len(first.output_names))
     each = spec.training.restarts + spec.bands.folds
     bounds = fleet.bounds.reshape(len(groups), each)[:, : spec.training.restarts]
-    bounds = np.where(np.isnan(bounds), -np.inf, bounds)
     lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
     if lost:
         raise FitError(
             f"Training failed for output {lost[0]!r}: no restart ended with a finite bound. "
             'Lower learning_rate, or use preset="stable" and precision="float64".'
         )
-    ranked = np.argsort(-bounds, axis=1, kind="stable") + np.arange(len(groups))[:, None] * each
+    ranked = rank_restarts(bounds) + np.arange(len(groups))[:, None] * each
     # As many as every output has: a restart that was given up has no bound.
     rounds = max(1, min(spec.training.ensemble, int(np.isfinite(bounds).sum(axis=1).min())))
     skipped = np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : spec.training.restarts]
@@ -39,7 +39,7 @@ def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence
         units=dict(first.units),
         dt=first.dt,
         calibration=np.ones(len(first.output_names)),
-        provenance=Provenance(spec.training, spec.bands, bounds, skipped),
+        provenance=Provenance(spec.training, spec.bands, np.where(np.isnan(bounds), -np.inf, bounds), skipped),
     )
 
 

@@ -26,8 +26,8 @@ from mrgpssm.data import (
     check_lengths,
     fill,
     match,
+    take_unseen,
     trained_on,
-    unseen,
 )
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
 from mrgpssm.errors import ConfigError, DataError
@@ -505,7 +505,7 @@ def _judges(
         Judge(
             replace(model, ensemble=(members,), scaling=scalings[k]),
             trained_on(training, folds, k),
-            unseen(training, folds, k),
+            take_unseen(training, folds, k),
             f"fold {k + 1} of {folds}",
         )
         for k, members in fold_members(model.spec, fleet, len(model.groups))

@@ -10,10 +10,10 @@ import numpy as np
 from mrgpssm.arrays.gaps import JITTER
 from mrgpssm.errors import ConfigError
 from mrgpssm.runtime import RuntimeModel
-from mrgpssm.runtime.mean import MeanModel, mean_model
 from mrgpssm.runtime.part import Part
 from mrgpssm.runtime.static import StaticPart
 from mrgpssm.runtime.trees import TreesPart
+from mrgpssm.runtime.walk import RunState
 
 _LINE = 6  # numbers
 _RING = 4  # inputs a sample that a delay can remember
@@ -109,9 +109,9 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
     """The text of the file; `name` is the prefix of what it defines."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,40}", name):
         raise ConfigError(f"--name must be letters, digits and _, a letter first, as in a C name; got {name!r}.")
-    mean = mean_model(model)
-    components, latent, inducing = mean.alpha.shape
-    more, states, drives = bool(model.filters or model.delays), latent * mean.drivers.shape[1], len(model.input_mean)
+    mean = _mean_tables(model)
+    components, latent, inducing = mean["alpha"].shape
+    more, states, drives = bool(model.filters or model.delays), latent * mean["driver"].shape[1], len(model.input_mean)
     return Template(files("mrgpssm.export").joinpath("mean_model.c.in").read_text(encoding="utf-8")).substitute(
         version=version("mrgpssm"),
         name=name,
@@ -128,7 +128,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         components=components,
         latent=latent,
         inducing=inducing,
-        width=mean.column.shape[1],
+        width=mean["column"].shape[1],
         rounds=model.rounds,
         jitter=JITTER,
         tables=_tables(model, mean),
@@ -175,16 +175,28 @@ def _instant(part: Part) -> tuple[str, dict[str, np.ndarray]]:
     raise TypeError(f"There is no C for a {type(part).__name__}.")
 
 
-def _tables(model: RuntimeModel, mean: MeanModel) -> str:
+def _mean_tables(model: RuntimeModel) -> dict[str, np.ndarray]:
+    """The noiseless run, with one row per component of every model; `column` names the outputs that it adds to.
+
+    In a cascade, `driver` names the rows whose states follow the inputs in B, relevance and Z.
+    """
+    arrays, particles, (n, parts) = model.arrays, RunState.at_mean(model), model.arrays.mean.shape[:2]
+    stacked = {"A": arrays.A, "B": arrays.B, "b": arrays.b, "relevance": arrays.relevance, "Z": arrays.inducing}
+    stacked |= {"start": particles.states[..., 0], "alpha": particles.walker.alpha[..., 0, :]}
+    return {name: values.reshape(n * parts, *values.shape[2:]) for name, values in stacked.items()} | {
+        "h": np.tile(model.step_sizes, n),
+        "column": np.repeat(np.tile(np.array(model.groups), (model.rounds, 1)), parts, axis=0),
+        "driver": (parts * np.arange(n)[:, None, None] + arrays.drivers).reshape(n * parts, -1),
+    }
+
+
+def _tables(model: RuntimeModel, mean: dict[str, np.ndarray]) -> str:
     scaling = {key: getattr(model, key) for key in ("input_mean", "input_sd", "output_mean", "output_sd")}
-    tables = scaling | {"start": mean.start, "h": mean.h, "A": mean.A, "B": mean.B, "b": mean.b}
-    tables |= {"relevance": mean.relevance, "Z": mean.inducing, "alpha": mean.alpha, "column": mean.column}
+    tables = scaling | {name: values for name, values in mean.items() if values.size}
     if model.filters:
         tables |= {"tau": np.array(model.filters, float)}
     if model.delays:
         tables |= {"delay": np.array(model.delays)}
-    if mean.drivers.size:
-        tables |= {"driver": mean.drivers}
     if model.blend.parts:
         tables |= {"rest": model.blend.rest}
     for part in model.blend.parts.values():

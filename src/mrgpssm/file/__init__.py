@@ -1,6 +1,6 @@
-"""What reaches the disk: whole files or none, tensors with a checksum, trees by the names of their leaves.
+"""Files: written whole or not at all, tensors with a checksum, and trees of arrays by the names of their leaves.
 
-Trees are JAX's: they are loaded when asked for, so that files can be read without it.
+Trees need JAX. They are loaded on request, so that files can be read without JAX.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Files that are old or new, never in between."""
+"""Write files atomically: a file is the old one or the new one, never half of each."""
 
 import contextlib
 import errno
@@ -15,9 +15,9 @@ from mrgpssm.file.regular import open_regular
 def write_atomic(path: Path, data: bytes) -> None:
     """Write beside the target, flush to disk, read back, rename, flush the folder.
 
-    A crash at any moment leaves the old file or the new one. Nothing is left behind where writing fails.
+    A crash at any moment leaves the old file or the new one. If writing fails, no temporary file is left behind.
     """
-    with _explained(path, "write"):
+    with _explain_errors(path, "write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         temporary = Path(name)
@@ -32,33 +32,33 @@ def write_atomic(path: Path, data: bytes) -> None:
         except BaseException:
             discard(temporary)
             raise
-    with _explained(path, "make sure of", "It is whole, but may be the old one again after a crash"):
+    with _explain_errors(path, "make sure of", "It is whole, but may be the old one again after a crash"):
         flush_folder(path.parent)
 
 
 def discard(path: Path) -> None:
-    """Remove a file that is of no use any more; where that fails, it stays, and nothing is lost."""
+    """Remove a file that is no longer needed; a failure is ignored."""
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add one line to a log; a line cut short by a crash is dropped by its readers."""
-    with _explained(path, "append to"), open_regular(path, "append") as file:
+    """Add one line to a log; readers drop a line that a crash cut short."""
+    with _explain_errors(path, "append to"), open_regular(path, "append") as file:
         file.write(f"{line}\n".encode())
 
 
 def make_directory(path: Path) -> None:
-    """A folder that exists; a link in its place is refused, because files would be written and removed elsewhere."""
-    with _explained(path, "make the folder"):
+    """Make a folder. A link in its place is refused, because files would be written elsewhere."""
+    with _explain_errors(path, "make the folder"):
         path.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
             raise OSError(errno.ELOOP, "it is a symbolic link; remove it")
 
 
 def open_lock(path: Path) -> BufferedIOBase:
-    """A file to hold a lock on; nothing is ever written to it."""
-    with _explained(path, "open"):
+    """Open a file to hold a lock on; nothing is written to it."""
+    with _explain_errors(path, "open"):
         return open_regular(path, "lock")
 
 
@@ -68,7 +68,7 @@ def _verify(path: Path, data: bytes) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Wait until the folder's list of names is on the disk, where the system can say so."""
+    """Flush the directory entries to disk, if the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -85,7 +85,7 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, what: str, left: str = "What was there before is untouched") -> Iterator[None]:
+def _explain_errors(path: Path, what: str, left: str = "What was there before is untouched") -> Iterator[None]:
     try:
         yield
     except OSError as error:

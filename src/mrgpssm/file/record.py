@@ -1,7 +1,8 @@
-"""What a run leaves behind: config, seed, versions, hardware, seconds, numbers. Tables and figures read only this.
+"""Records of runs: config, seed, versions, hardware, time and results. Tables and figures read only records.
 
 A record also holds a mark of every part of the package. A page that is made from records compares these marks with the
-sources as they are, and says which of its numbers were measured on an older version of the code.
+sources as they are, and says which of its numbers were measured on an older version of the code. Every record of the
+project is written and read here; those of this repository lie under `results`.
 """
 
 import functools
@@ -15,10 +16,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.file import write_atomic
+from mrgpssm.errors import ModelFileError
+from mrgpssm.file import read_json, write_atomic
 
 OLDER = "measured on an older version of the code"
-ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep", "tune")  # parts that no number on a page comes from
+ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep")  # parts that no number on a page comes from
 _PACKAGES = ("mrgpssm", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 
@@ -35,14 +37,14 @@ def environment() -> dict[str, Any]:
 
 
 def device_name() -> str:
-    """The kind of device that computes."""
+    """The kind of device that JAX computes on."""
     import jax
 
     return str(jax.devices()[0].device_kind)
 
 
 def _version(name: str) -> str:
-    """The installed version; a source checkout on the path counts as this package's."""
+    """The installed version of a package; for mrgpssm itself also the version of a source checkout."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -55,9 +57,17 @@ def write_record(path: Path, content: dict[str, Any], indent: int | None = 1) ->
     write_atomic(path, (text + "\n").encode())
 
 
+def read_record(path: Path) -> dict[str, Any] | None:
+    """A record, or None where there is no whole one: what it is of can then be measured again."""
+    try:
+        return read_json(path)
+    except ModelFileError:
+        return None
+
+
 @functools.cache
 def sources() -> dict[str, str]:
-    """A mark of every part of the package, as its sources are when first asked: the start of a SHA-256."""
+    """The start of the SHA-256 of every part of the package, computed on the first call."""
     top = Path(__file__).parents[1]
     marks: dict[str, Any] = {}
     for path in sorted(top.rglob("*")):
@@ -69,13 +79,13 @@ def sources() -> dict[str, str]:
 
 
 def is_older(record: dict[str, Any], ignored: Collection[str] = ASIDE) -> bool:
-    """Whether a part of the package that is not ignored has changed since; a record without marks is older."""
+    """Whether a part that is not ignored has changed since the record; a record without hashes is older."""
     then, now = record.get("sources", {}), sources()
     return any(then.get(part) != now.get(part) for part in {*then, *now} - set(ignored))
 
 
 def age_note(records: Iterable[dict[str, Any]]) -> str:
-    """What a page says of the age of its records; nothing where all were made by the code as it is."""
+    """The note of a page on the age of its records; empty if all were made by the current code."""
     ages = [is_older(record) for record in records]
     if not any(ages):
         return ""

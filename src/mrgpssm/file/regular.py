@@ -1,4 +1,4 @@
-"""Regular files and nothing else: a folder that came from somebody else may hold links, pipes and devices."""
+"""Open regular files only: a folder from somebody else may hold links, pipes and devices."""
 
 import contextlib
 import errno
@@ -25,9 +25,9 @@ _WAYS: dict[Way, tuple[int, str]] = {
 
 
 def open_regular(path: Path, way: Way) -> BufferedIOBase:
-    """A regular file, opened; anything else is an OSError, and nothing is waited for.
+    """Open a regular file; anything else is an OSError, and the call never blocks.
 
-    Reading follows links. Writing never does, and never empties what is there.
+    Reading follows links. Writing does not, and never empties an existing file.
     """
     flags, mode = _WAYS[way]
     try:
@@ -47,7 +47,7 @@ def open_regular(path: Path, way: Way) -> BufferedIOBase:
 
 @contextlib.contextmanager
 def reading(path: Path, limit: int, kind: type[ValueError] = ModelFileError) -> Iterator[BufferedIOBase]:
-    """A regular file of at most `limit` bytes, open for reading; what is wrong with it is one sentence of that kind."""
+    """Open a regular file of at most `limit` bytes for reading; errors are one sentence of the given kind."""
     try:
         with open_regular(path, "read") as file:
             if os.fstat(file.fileno()).st_size > limit:
@@ -60,6 +60,6 @@ def reading(path: Path, limit: int, kind: type[ValueError] = ModelFileError) -> 
 
 
 def read_bytes(path: Path, limit: int = MOST_BYTES, kind: type[ValueError] = ModelFileError) -> bytes:
-    """A file's bytes, or one sentence."""
+    """The bytes of a file; errors are one sentence."""
     with reading(path, limit, kind) as file:
         return file.read(os.fstat(file.fileno()).st_size)

@@ -1,4 +1,4 @@
-"""Arrays and a JSON text in one safetensors file with a checksum over all of it; nothing in a file is ever executed."""
+"""Arrays and a JSON text in one safetensors file with a checksum; nothing in a file is executed."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def pack(kind: str, content: dict[str, Any], tensors: dict[str, np.ndarray]) -> 
 
 
 def _serialise(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
-    """The safetensors layout with everything in sorted order: the library's own writer shuffles the metadata."""
+    """The safetensors layout in sorted order; the library's own writer does not fix the order of the metadata."""
     header: dict[str, Any] = {"__metadata__": metadata}
     start = 0
     names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # wide types first keeps all aligned
@@ -47,7 +47,7 @@ def _serialise(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes
 
 
 def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Content and tensors of a file's bytes; the checksum is the first thing that is checked."""
+    """Content and tensors from the bytes of a file; the checksum is checked first."""
     metadata = _metadata(data, name)
     if set(metadata) != {"kind", "content", "sha256"} or not all(isinstance(v, str) for v in metadata.values()):
         raise ModelFileError(f"{name}: this is a safetensors file, but not one of mrgpssm's.")
@@ -68,7 +68,7 @@ def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str,
 
 
 def read_tensors(path: Path) -> bytes:
-    """The bytes of a file of tensors; its header is looked at before the rest is read."""
+    """The bytes of a file of tensors; the header is checked before the rest is read."""
     with reading(path, MOST_BYTES) as file:
         head = file.read(8)
         _metadata(head + file.read(min(int.from_bytes(head, "little"), MOST_TEXT)), str(path))
@@ -82,7 +82,7 @@ def _metadata(data: bytes, name: str) -> dict[str, Any]:
         raise ModelFileError(f"{name}: the file is empty or cut short ({len(data)} bytes).")
     length = int.from_bytes(data[:8], "little")
     if length > min(len(data) - 8, MOST_TEXT):
-        raise ModelFileError(f"{name}: this is no safetensors file, or it is cut short.")
+        raise ModelFileError(f"{name}: this is not a safetensors file, or it is cut short.")
     header = parse_json(data[8 : 8 + length], name)
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     if not isinstance(metadata, dict):

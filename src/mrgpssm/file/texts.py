@@ -1,6 +1,6 @@
-"""JSON and TOML that others may have written: size, number of values and depth are looked at before parsing.
+"""Read JSON and TOML from unknown sources: size, number of values and depth are checked before parsing.
 
-Parsers make objects far larger than their text, and some texts cost them time that grows as the square of their length.
+Parsed objects are far larger than their text, and some texts take time that grows with the square of their length.
 """
 
 import json
@@ -29,7 +29,7 @@ _BRACKET = re.compile(r"[\[\]{}]")
 
 
 def parse_json(text: str | bytes, name: str) -> Any:
-    """What a JSON text says; `name` is what messages call its source."""
+    """The value of a JSON text; `name` names its source in messages."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogatepass")
@@ -45,12 +45,12 @@ def parse_json(text: str | bytes, name: str) -> Any:
 
 
 def is_modest(text: str) -> bool:
-    """Whether a JSON text is short enough, and holds few enough values, to be parsed."""
+    """Whether a JSON text is short and simple enough to be parsed."""
     return len(text) <= MOST_TEXT and sum(map(text.count, ",:[{")) <= _JSON_VALUES
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A small table, or one sentence."""
+    """A small JSON table; errors are one sentence."""
     content = parse_json(read_bytes(path, MOST_TEXT), str(path))
     if not isinstance(content, dict):
         raise ModelFileError(f"{path}: this is not a table of names and values; the file is damaged.")
@@ -58,23 +58,23 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """A small table, written whole or not at all."""
+    """Write a small JSON table, whole or not at all."""
     write_atomic(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a configuration, or one sentence."""
+    """The tables of a configuration file; errors are one sentence."""
     try:
         text = read_bytes(path, _TOML_BYTES, ConfigError).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: the file cannot be read as UTF-8 text ({error}).") from None
     bare = _TOML_QUOTED.sub("q", text)
     if sum(map(bare.count, "=[{,")) > _TOML_VALUES:
-        raise ConfigError(f"{path}: there are more than {_TOML_VALUES:,} values; that is no configuration.")
+        raise ConfigError(f"{path}: there are more than {_TOML_VALUES:,} values; that is not a configuration.")
     if _LONG_KEY.search(bare) or _depth(bare) > _DEPTH:
         raise ConfigError(
             f"{path}: a key has more than {_KEY_PARTS} parts, or values nest deeper than {_DEPTH} levels; "
-            "that is no configuration."
+            "that is not a configuration."
         )
     try:
         return tomllib.loads(text)
@@ -83,7 +83,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _depth(bare: str) -> int:
-    """How deep brackets nest in a text without its strings; counting ends where it is too much."""
+    """The depth of nested brackets outside strings; counting stops at the limit."""
     depth = most = 0
     if bare.count("[") + bare.count("{") <= _DEPTH:
         return 0
@@ -96,5 +96,5 @@ def _depth(bare: str) -> int:
 
 
 def short(error: BaseException) -> str:
-    """What another library says, on one line and not too long."""
+    """A message of another library, shortened to one line."""
     return " ".join(str(error).split())[:120] or type(error).__name__

@@ -1,4 +1,4 @@
-"""A tree of arrays as named tensors, and back into a template of the same shape."""
+"""Convert a tree of arrays to named tensors, and back into a template of the same shape."""
 
 from typing import TypeVar
 

@@ -1,23 +1,30 @@
-"""What users named, as text that is safe to show: on a terminal, in a figure, in a file that a spreadsheet opens."""
+"""Text that is safe to show: on a terminal, in a figure, on a page, in a file that a spreadsheet opens."""
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 _CONTROL = ("Cc", "Cf", "Cs")
 _FORMULA = ("=", "+", "-", "@")
 
 
 def printable(text: object) -> str:
-    """Text on one line for a terminal: control characters, which could move the cursor or set titles, are left out."""
+    """Text on one line without control characters, which could move the cursor or set the title of a terminal."""
     return "".join(" " if c.isspace() else "" if unicodedata.category(c) in _CONTROL else c for c in str(text))
 
 
 def drawable(text: str) -> str:
-    """Text that matplotlib draws as it is: no mathematics between dollars, one line, nothing that has no glyph."""
+    """Text that matplotlib draws literally: no mathematics between dollars, one line, printable characters only."""
     shown = "".join(c if c.isprintable() else " " for c in text)
     return (" " + shown if shown.startswith("_") else shown).replace("$", r"\$")
 
 
 def csv_name(name: str) -> str:
-    """A name as it stands in CSV files: one line, after an apostrophe where a spreadsheet would see a formula."""
+    """A name for CSV files: one line, with an apostrophe in front if a spreadsheet would read it as a formula."""
     line = " ".join(name.split())
     return f"'{line}" if line.startswith(_FORMULA) else line
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

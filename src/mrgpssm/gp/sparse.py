@@ -34,7 +34,7 @@ class AbstractInducingPosterior(eqx.Module):
     raw_factor: eqx.AbstractVar[Float[Array, "d m m"]]
 
     @abc.abstractmethod
-    def whitened(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
+    def whiten_moments(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
         """Mean and lower factor of q(v), v = L⁻¹ f_M, where `inverse` is L⁻¹."""
 
 
@@ -44,7 +44,7 @@ class WhitenedPosterior(AbstractInducingPosterior):
     mean: Float[Array, "d m"]
     raw_factor: Float[Array, "d m m"]
 
-    def whitened(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
+    def whiten_moments(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
         del inverse
         return self.mean, lower_triangular(self.raw_factor)
 
@@ -55,7 +55,7 @@ class CentredPosterior(AbstractInducingPosterior):
     mean: Float[Array, "d m"]
     raw_factor: Float[Array, "d m m"]
 
-    def whitened(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
+    def whiten_moments(self, inverse: Float[Array, "d m m"]) -> tuple[Float[Array, "d m"], Float[Array, "d m m"]]:
         factor = einsum("dij,djk->dik", inverse, lower_triangular(self.raw_factor))
         return einsum("dij,dj->di", inverse, self.mean), factor
 
@@ -150,7 +150,7 @@ class SparseGP(eqx.Module):
         unit_root, unit_whitener, jitter = jax.vmap(factorise)(self.inducing)
         amplitude = self.kernel.amplitude
         root = amplitude * unit_root
-        mean, factor = self.posterior.whitened(unit_whitener / amplitude)
+        mean, factor = self.posterior.whiten_moments(unit_whitener / amplitude)
         return Conditional(
             kernel=self.kernel,
             inducing=self.inducing,

@@ -1,1 +1,1 @@
-"""Into the tools people already use. Nothing here is imported unless asked for, and each tool is an extra."""
+"""Adapters to other tools. Each needs its own extra and is imported only on request."""

@@ -1,7 +1,7 @@
-"""The protocol of nonlinearbenchmark.org in one call: learn, find the state from the first rows, run freely, score.
+"""The protocol of nonlinearbenchmark.org in one call: fit, set the state from the first rows, run freely, score.
 
-Of a test recording only the inputs and the first n outputs are used, n being the benchmark's own initialisation window;
-the error counts the rows after it, in the unit that the benchmark's table uses.
+Of a test recording only the inputs and the first n outputs are used, where n is the length of the benchmark's
+initialisation window. The error is computed over the rows after it, in the unit of the benchmark's table.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, need
 from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.interop.extras import need
 from mrgpssm.prediction.metrics import rmse
 
 # The unit of each table, and how many of it are one unit of the data.
@@ -27,7 +26,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """The fitted model, the simulations (T, D_y) with the measured initialisation rows in place, and their errors."""
+    """The fitted model, the simulations (T, D_y) including the measured initialisation rows, and their errors."""
 
     model: MRGPSSM
     simulations: dict[str, np.ndarray]
@@ -38,23 +37,23 @@ class BenchmarkResult:
 def run_benchmark(
     benchmark: Any, model: MRGPSSM, *, samples: int = 100, seed: int = 0, progress: bool = True
 ) -> BenchmarkResult:
-    """Run a benchmark by its name in `nonlinear_benchmarks`, or given as (train, test) recordings of that package."""
+    """Run a benchmark by its name in `nonlinear_benchmarks`, or on its (train, test) recordings."""
     if isinstance(benchmark, str):
         train, test = _load(benchmark)
         unit, factor = UNITS[benchmark]
     else:
         (train, test), unit, factor = _pair(benchmark), "the data's unit", 1.0
     learned = model.fit([r.sequence for r in _recordings(train)], progress=progress)
-    simulations = {name: simulate(learned, r, samples, seed) for name, r in _named(_recordings(test)).items()}
+    simulations = {name: simulate(learned, r, samples, seed) for name, r in _index_by_name(_recordings(test)).items()}
     errors = {
         name: _error(r.sequence.outputs[r.initialisation :], simulations[name][r.initialisation :], factor)
-        for name, r in _named(_recordings(test)).items()
+        for name, r in _index_by_name(_recordings(test)).items()
     }
     return BenchmarkResult(learned, simulations, errors, unit)
 
 
 def simulate(model: MRGPSSM, recording: BenchmarkRecording, samples: int, seed: int) -> np.ndarray:
-    """(T, D_y): the measured outputs of the initialisation window, then the mean of the free run that it starts."""
+    """(T, D_y): the measured outputs of the initialisation window, then the mean of the free run after it."""
     s, n = recording.sequence, recording.initialisation
     if n < 2:  # a window of one row says nothing about a state
         return np.asarray(model.simulate(s.inputs, samples=samples, seed=seed).mean, float)
@@ -67,7 +66,7 @@ def simulate(model: MRGPSSM, recording: BenchmarkRecording, samples: int, seed: 
 def _load(name: str) -> tuple[Any, Any]:
     if name not in UNITS:
         raise ConfigError(f"There is no benchmark {name!r} here; choose one of {', '.join(UNITS)}.")
-    package = need("nonlinear_benchmarks", "A benchmark by name", "interop")
+    package = need("nonlinear_benchmarks", "A benchmark by name needs nonlinear_benchmarks", "interop")
     return getattr(package, name)(atleast_2d=True, always_return_tuples_of_datasets=True)
 
 
@@ -82,14 +81,14 @@ def _recordings(given: Any) -> list[BenchmarkRecording]:
     return list(many)
 
 
-def _named(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
-    """Recordings by name; names that repeat get a number."""
+def _index_by_name(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
+    """Recordings by name; repeated names get a number."""
     names = [r.sequence.name for r in recordings]
     unique = [n if names.count(n) == 1 else f"{n} {i + 1}" for i, n in enumerate(names)]
     return dict(zip(unique, recordings, strict=True))
 
 
 def _error(measured: np.ndarray, simulated: np.ndarray, factor: float) -> float | list[float]:
-    """RMSE per output; a bare number where there is one."""
+    """RMSE per output; a single number if there is one output."""
     values = [float(v) for v in factor * rmse(measured, simulated)]
     return values[0] if len(values) == 1 else values

@@ -1,9 +1,9 @@
-"""Callbacks for `MRGPSSM.fit`: how training goes, shown by TensorBoard or MLflow.
+"""Callbacks for `MRGPSSM.fit` that log training to TensorBoard or MLflow.
 
     with TensorBoard("logs") as board:
         model.fit(data, callbacks=[board])
 
-Any callable that takes a `mrgpssm.training.Progress` will do as well.
+Any callable that takes a `mrgpssm.training.Progress` can be a callback.
 """
 
 import os
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.interop.extras import need
+from mrgpssm.errors import need
 from mrgpssm.training import Progress
 
 
 def scalars(progress: Progress) -> dict[str, float]:
-    """What is logged of a report: bound, KL and window RMSE of the member with the best bound, and skipped steps."""
+    """The logged values: bound, KL and window RMSE of the member with the best bound, and skipped steps."""
     where = f"component_{progress.component + 1}"
     values = {f"{where}/skipped": float(progress.skipped.sum()), "cycle": float(progress.cycle + 1)}
     if np.isfinite(progress.bound).any():
@@ -27,11 +27,12 @@ def scalars(progress: Progress) -> dict[str, float]:
 
 
 class TensorBoard:
-    """Writes event files that TensorBoard shows; `writer` is any object with `add_scalar` (default: tensorboardX)."""
+    """Write TensorBoard event files; `writer` is any object with `add_scalar` (default: tensorboardX)."""
 
     def __init__(self, folder: str | os.PathLike[str], writer: Any = None):
         if writer is None:
-            writer = need("tensorboardX", "The TensorBoard callback", "tracking").SummaryWriter(os.fspath(folder))
+            package = need("tensorboardX", "The TensorBoard callback needs tensorboardX", "tracking")
+            writer = package.SummaryWriter(os.fspath(folder))
         self.writer = writer
 
     def __call__(self, progress: Progress) -> None:
@@ -50,10 +51,10 @@ class TensorBoard:
 
 
 class MLflow:
-    """Logs to the active MLflow run, or to one that it starts and ends; `options` are logged as parameters."""
+    """Log to the active MLflow run, or start one and end it; `options` are logged as parameters."""
 
     def __init__(self, run_name: str | None = None, options: dict[str, Any] | None = None):
-        self.mlflow = need("mlflow", "The MLflow callback", "tracking")
+        self.mlflow = need("mlflow", "The MLflow callback needs mlflow", "tracking")
         self.own = self.mlflow.active_run() is None
         if self.own:
             self.mlflow.start_run(run_name=run_name)

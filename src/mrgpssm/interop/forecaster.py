@@ -1,7 +1,7 @@
-"""A sktime forecaster: y is what is learned, X drives it, intervals are quantiles of the free run's samples.
+"""A sktime forecaster: y are the outputs, X the inputs, and intervals are quantiles of the free run's samples.
 
-The state at the end of the training series is found by the warm-up filter over its last rows; the forecast runs on
-freely from there. X of a row acts from that row to the next, as everywhere in this package.
+The warm-up filter estimates the state at the end of the training series from its last rows. The forecast is a free run
+from there. As everywhere in this package, X of a row acts from that row to the next.
 """
 
 from typing import Any
@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.data import Sequence
+from mrgpssm.errors import need
 from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.interop.extras import need
 from mrgpssm.spec import arrange
 
-_sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster", "interop")
+_sktime: Any = need("sktime.forecasting.base", "MRGPSSMForecaster needs sktime", "interop")
 _Base: Any = _sktime.BaseForecaster
 _QUANTUM = 64
 
@@ -68,7 +68,7 @@ class MRGPSSMForecaster(_Base):
         del fh
         table = pd.DataFrame(index=y.index) if X is None else X
         self._driven = _varying(table)
-        inputs, outputs = (_counted(frame) for frame in (table[self._driven], y))
+        inputs, outputs = (_number_rows(frame) for frame in (table[self._driven], y))
         sequence = Sequence(inputs, outputs)
         model = MRGPSSM(self.resolutions, **arrange(**{"seed": self.seed, **(self.options or {})}))
         self.model_ = model.fit(sequence, progress=False)
@@ -102,13 +102,13 @@ class MRGPSSMForecaster(_Base):
         )
 
     def _future(self, X: pd.DataFrame | None, length: int) -> pd.DataFrame:
-        """Inputs of rows 0, 1, ..., length - 1 after training; where only some are given, each holds until the next."""
+        """Inputs of rows 0, 1, ..., length - 1 after training; a missing row holds the input before it."""
         if X is None:
             return pd.DataFrame(index=range(length))
         horizon = _sktime.ForecastingHorizon(X.index, is_relative=False, freq=self.fh.freq)
         places = horizon.to_relative(self.cutoff).to_numpy().astype(int) - 1
         known = np.clip(np.searchsorted(places, np.arange(length), side="right") - 1, 0, len(X) - 1)
-        return _counted(X[self._driven].iloc[known])
+        return _number_rows(X[self._driven].iloc[known])
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -119,13 +119,13 @@ class MRGPSSMForecaster(_Base):
         return [first, first | {"draws": 12, "seed": 1}]
 
 
-def _counted(table: Any) -> Any:
-    """The table with rows that are counted: the horizon is in steps, whatever dates the index holds."""
+def _number_rows(table: Any) -> Any:
+    """The table with rows numbered from 0, because the horizon is in steps, not in dates."""
     return table.reset_index(drop=True)
 
 
 def _varying(table: pd.DataFrame) -> list[Any]:
-    """Columns that say something: a constant input can be neither scaled nor learned from."""
+    """The columns that vary; a constant input can neither be scaled nor learned from."""
     values = table.to_numpy(float)
     varies = np.ptp(values, axis=0) > 1e-12 * np.maximum(1.0, np.abs(values.mean(axis=0)))
     return list(table.columns[varies])

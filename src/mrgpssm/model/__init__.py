@@ -1,7 +1,7 @@
 """The model: transition, emission, initial state, and the sum of components."""
 
 from mrgpssm.model.emission import AbstractEmission, IdentityEmission, LinearEmission, NonlinearEmission
-from mrgpssm.model.initial import Gaussian, Initial
+from mrgpssm.model.initial import Gaussian, InitialState
 from mrgpssm.model.presets import PAPER, PRESETS, STABLE, Preset, init_component, init_ssm
 from mrgpssm.model.sde import SDEComponent, from_sde, to_sde
 from mrgpssm.model.ssm import SSM, AbstractComponent, Component
@@ -30,7 +30,7 @@ __all__ = [
     "Gaussian",
     "IdentityEmission",
     "IdentityMean",
-    "Initial",
+    "InitialState",
     "LinearEmission",
     "Local",
     "NonlinearEmission",

@@ -18,7 +18,7 @@ class Gaussian(eqx.Module):
         return self.mean + self.factor @ noise
 
 
-class Initial(eqx.Module):
+class InitialState(eqx.Module):
     """p(x_0) = N(μ_0, Q_0) and q(x_0) = N(m_0, S_0), whose parameters are free (paper, sections 3.1 and 3.2)."""
 
     mean: Float[Array, " d"]

@@ -13,7 +13,7 @@ from mrgpssm.arrays.types import Key
 from mrgpssm.gp import RBF, AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
 from mrgpssm.model.emission import AbstractEmission, IdentityEmission
-from mrgpssm.model.initial import Initial
+from mrgpssm.model.initial import InitialState
 from mrgpssm.model.ssm import SSM, Component
 from mrgpssm.model.transition import AbstractMean, IdentityMean, StableMean, Transition
 from mrgpssm.spec import cascade
@@ -80,7 +80,7 @@ def init_component(
     key: Key,
     dtype: jnp.dtype,
     emission: AbstractEmission,
-    initial: Initial | None = None,
+    initial: InitialState | None = None,
     kernel: type[AbstractKernel] = RBF,
 ) -> Component:
     """One component at the preset's starting values; inducing inputs and means of q(f_M) are random."""
@@ -133,11 +133,11 @@ def init_ssm(
     return SSM(components, noise, tuple(float(r) for r in resolutions), cascading)
 
 
-def init_initial(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> Initial:
+def init_initial(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> InitialState:
     """q(x_0) = N(0, initial_sd²) and p(x_0) = N(0, I)."""
     eye, zero = jnp.eye(latent_dim, dtype=dtype), jnp.zeros((latent_dim,), dtype)
     q_factor, p_factor = lower_triangular_inverse(preset.initial_sd * eye), lower_triangular_inverse(eye)
-    return Initial(zero, q_factor, zero, p_factor)
+    return InitialState(zero, q_factor, zero, p_factor)
 
 
 def _init_mean(preset: Preset, latent_dim: int, input_dim: int, dtype: jnp.dtype) -> AbstractMean:

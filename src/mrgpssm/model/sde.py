@@ -18,7 +18,7 @@ from mrgpssm.arrays.params import contraction_inverse, lower_triangular, lower_t
 from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.gp import AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.model.emission import AbstractEmission
-from mrgpssm.model.initial import Initial
+from mrgpssm.model.initial import InitialState
 from mrgpssm.model.ssm import AbstractComponent, Component
 from mrgpssm.model.transition import Dynamics, IdentityMean, StableMean, Transition
 
@@ -38,7 +38,7 @@ class SDEComponent(AbstractComponent):
     B: Float[Array, "d u"]
     b: Float[Array, " d"]
     Q: Float[Array, " d"]
-    initial: Initial
+    initial: InitialState
     emission: AbstractEmission
     rho: float | None = eqx.field(static=True)
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from mrgpssm.arrays.params import positive
 from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model.emission import AbstractEmission
-from mrgpssm.model.initial import Initial
+from mrgpssm.model.initial import InitialState
 from mrgpssm.model.transition import Dynamics, Transition
 from mrgpssm.spec import cascade
 
@@ -20,7 +20,7 @@ from mrgpssm.spec import cascade
 class AbstractComponent(eqx.Module):
     """One of the L independent parts of the latent state (paper, section 3.1)."""
 
-    initial: eqx.AbstractVar[Initial]
+    initial: eqx.AbstractVar[InitialState]
     emission: eqx.AbstractVar[AbstractEmission]
 
     @property
@@ -45,7 +45,7 @@ class Component(AbstractComponent):
     """A component in the GPSSM formulation; `SDEComponent` is the other one."""
 
     transition: Transition
-    initial: Initial
+    initial: InitialState
     emission: AbstractEmission
 
     @property

@@ -1,10 +1,10 @@
 """Optional native kernels for rollouts and factors, built once from the sources here if there is a compiler.
 
-The pure JAX path is their referee and works everywhere. `MRGPSSM_NATIVE=0` turns the kernels off.
+The pure JAX path is the reference and works everywhere. `MRGPSSM_NATIVE=0` turns the kernels off.
 
-What is asked here while JAX traces must be part of the compiled program's key. The default device is: JAX traces anew
-where it changes. The environment is not, so it is read once, when the first kernel is asked for; a later change means
-nothing to this process.
+The answers here are used while JAX traces, so they must be part of the key of a compiled program. The default device is
+part of it: JAX traces again if it changes. The environment is not, so it is read once, at the first kernel; later
+changes have no effect on this process.
 """
 
 import functools
@@ -21,7 +21,7 @@ _log = logging.getLogger("mrgpssm")
 
 
 def platform() -> str:
-    """Where JAX computes unless told otherwise: cpu, gpu or tpu."""
+    """The platform of JAX's default device: cpu, gpu or tpu."""
     chosen = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     return jax.default_backend() if chosen is None else getattr(chosen, "platform", chosen)
 
@@ -33,7 +33,7 @@ def ready() -> bool:
 
 @functools.cache
 def usable(where: str) -> bool:
-    """Whether this process can use the kernels for cpu or gpu: the same answer as long as it lives."""
+    """Whether this process can use the kernels for cpu or gpu; the answer never changes within a process."""
     kernel = {"cpu": cpu, "gpu": gpu, "cuda": gpu}.get(where)
     if kernel is None or os.environ.get("MRGPSSM_NATIVE", "1") == "0" or not _present(where):
         return False

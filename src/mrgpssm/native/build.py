@@ -1,4 +1,4 @@
-"""Building our native sources once, into the user's cache."""
+"""Build the native sources once, into the user's cache."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ _MATHS = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 
 
 class NoCompilerError(Exception):
-    """A compiler that a kernel needs is not on this machine."""
+    """The compiler that a kernel needs is not installed."""
 
 
 def shared_library(source: Path) -> Path:
@@ -34,13 +34,14 @@ def shared_library(source: Path) -> Path:
         command = [compiler, *_FLAGS, *_MATHS, f"-I{jax.ffi.include_dir()}", str(source), "-o", str(path), "-ldl"]
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603 - our own words
 
-    return cached(facts, ".so", compile_to)
+    return build_once(facts, ".so", compile_to)
 
 
-def cached(facts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) -> Path:
-    """What `make` writes, kept under the hash of `facts`.
+def build_once(facts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) -> Path:
+    """The file that `make` writes, cached under the hash of `facts`.
 
-    It is made beside its place, then renamed: two processes may build at once, and neither sees half a file.
+    It is written to a temporary place and then renamed, so that two processes can build at once without seeing half a
+    file.
     """
     path = user_cache() / "native" / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}{suffix}"
     if not path.exists():
@@ -53,7 +54,7 @@ def cached(facts: tuple[str, ...], suffix: str, make: Callable[[Path], None]) ->
 
 
 def _processor() -> str:
-    """What -march=native depends on, so that a cache shared by machines stays apart."""
+    """A description of the processor that -march=native depends on, for caches shared by several machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

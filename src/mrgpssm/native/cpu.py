@@ -12,7 +12,7 @@ TYPES = ("float32", "float64")
 
 
 def register() -> None:
-    """Build and load the kernels, and tell XLA about them."""
+    """Build and load the kernels, and register them with XLA."""
     for source, names in KERNELS.items():
         library = ctypes.CDLL(str(shared_library(Path(__file__).with_name(source))))
         for name in (target(name, dtype) for name in names for dtype in TYPES):
@@ -20,7 +20,7 @@ def register() -> None:
 
 
 def target(kernel: str, dtype: str) -> str:
-    """The name under which XLA knows a kernel."""
+    """The name of a kernel in XLA."""
     return f"mrgpssm_{kernel}_{dtype}"
 
 

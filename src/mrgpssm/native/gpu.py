@@ -1,6 +1,6 @@
 """Kernels for NVIDIA GPUs: CUDA sources compiled for one shape at a time by NVRTC, launched by `launch.cc`.
 
-NVRTC comes with JAX's own CUDA packages, so that no CUDA toolkit is needed; a C++ compiler is.
+NVRTC comes with JAX's CUDA packages, so no CUDA toolkit is needed, but a C++ compiler is.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mrgpssm.native.build import NoCompilerError, cached, shared_library
+from mrgpssm.native.build import NoCompilerError, build_once, shared_library
 
 TARGET = "mrgpssm_launch"
 _FOLDER = Path(__file__).parent
@@ -25,7 +25,7 @@ _log = logging.getLogger("mrgpssm")
 
 
 def register() -> None:
-    """Build the launcher, find NVRTC, and tell XLA."""
+    """Build the launcher, find NVRTC, and register with XLA."""
     _compiler()
     handler = jax.ffi.pycapsule(getattr(_launcher(), TARGET))
     jax.ffi.register_ffi_target(TARGET, handler, platform="CUDA")
@@ -38,7 +38,7 @@ def shared_bytes() -> int:
 
 
 def launch(path: str, name: str, *, blocks: int, threads: int, size: int, rank: int, numbers: tuple[int, ...]) -> dict:
-    """What `launch.cc` must be told: the kernel, its grid and shared memory, and the rank of the first argument."""
+    """The arguments of `launch.cc`: the kernel, its grid and shared memory, and the rank of the first argument."""
     return {
         "path": path,
         "name": name,
@@ -55,21 +55,19 @@ def launch(path: str, name: str, *, blocks: int, threads: int, size: int, rank: 
 
 @functools.cache
 def usable(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], ...]) -> bool:
-    """Whether these kernels can be made and loaded here; says why where they cannot."""
+    """Whether these kernels can be compiled and loaded here; a failure is logged."""
     try:
-        loaded(source, defines, sizes)
+        load_kernels(source, defines, sizes)
     except (OSError, RuntimeError) as error:
-        _log.warning(
-            "No GPU kernel from %s (%s), JAX computes alone: %s",
-            source, " ".join(defines), " ".join(str(error).split())[:300],
-        )  # fmt: skip
+        reason = " ".join(str(error).split())[:300]
+        _log.warning("No GPU kernel from %s (%s), JAX computes alone: %s", source, " ".join(defines), reason)
         return False
     return True
 
 
 @functools.cache
-def loaded(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], ...]) -> str:
-    """The kernels of a source, from the user's cache or freshly made, known to the launcher with their memory."""
+def load_kernels(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], ...]) -> str:
+    """Compile the kernels of a source, or take them from the user's cache, and load them into the launcher."""
     architecture = str(jax.devices("gpu")[0].compute_capability).replace(".", "")
     options = [f"--gpu-architecture=sm_{architecture}", "--std=c++17", *(f"-D{define}" for define in defines)]
     text = (_FOLDER / source).read_text()
@@ -78,7 +76,7 @@ def loaded(source: str, defines: tuple[str, ...], sizes: tuple[tuple[str, int], 
     def compile_to(place: Path) -> None:
         place.write_bytes(_compile(text, options))
 
-    path = cached(facts, ".cubin", compile_to)
+    path = build_once(facts, ".cubin", compile_to)
     for name, size in sizes:
         status = _launcher().mrgpssm_load(str(path).encode(), name.encode(), size)
         if status:
@@ -106,7 +104,7 @@ def _compiler() -> ctypes.CDLL:
 
 
 def _nvrtc(name: str) -> ctypes.CDLL:
-    """The library, with the one it would otherwise not find although it lies beside it."""
+    """The library, loaded together with a second one that it does not find by itself."""
     for builtins in glob.glob(str(Path(name).parent / "libnvrtc-builtins.so*")) if "/" in name else []:
         ctypes.CDLL(builtins)
     return ctypes.CDLL(name)

@@ -19,7 +19,7 @@ def factor(matrix: jax.Array, bounds: jax.Array) -> tuple[jax.Array, jax.Array, 
     size, dtype = matrix.shape[-1], matrix.dtype
     square, number = jax.ShapeDtypeStruct((size, size), dtype), jax.ShapeDtypeStruct((), dtype)
     source, defines, sizes = _kernels(size, str(dtype))
-    path = gpu.loaded(source, defines, sizes)
+    path = gpu.load_kernels(source, defines, sizes)
     launch = gpu.launch(path, "factor", blocks=1, threads=_THREADS, size=sizes[0][1], rank=2, numbers=())
     call = jax.ffi.ffi_call(gpu.TARGET, (square, square, number), vmap_method="broadcast_all")
     return tuple(call(matrix, bounds, **launch))  # pyright: ignore[reportReturnType]

@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor; the compiler is told, for the registers."""
+        """Blocks that fit on a multiprocessor; the compiler needs the number to assign registers."""
         return min(2 if self.dtype == "float32" else 1, gpu.shared_bytes() // (self.bytes["backward"] + _RESERVED))
 
     @property
@@ -65,7 +65,7 @@ class Shape:
 
 
 def block_shape(dtype: str, inducing: int, dims: int, samples: int, windows: int) -> Shape | None:
-    """The number of whole windows a block that keeps a multiprocessor busiest; None where not even one fits."""
+    """The number of whole windows per block that uses a multiprocessor best; None if not even one fits."""
     if inducing > MOST_INDUCING or dims > MOST_DIMS or samples * dims > 2 * MOST_THREADS:
         return None
     shapes = []
@@ -83,9 +83,9 @@ def usable(shape: Shape | None) -> bool:
 
 
 def launch(name: str, shape: Shape, windows: int, steps: int) -> dict:
-    """A launch of kernel `name` on so many windows of so many steps a member."""
+    """A launch of kernel `name` for so many windows and steps per member."""
     plain = gpu.launch(
-        gpu.loaded(*shape.kernels),
+        gpu.load_kernels(*shape.kernels),
         name,
         blocks=-(-windows // shape.windows),
         threads=shape.threads,

@@ -6,9 +6,9 @@ from typing import Any
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.errors import DataError
 from mrgpssm.paper.config import Experiment, Method
-from mrgpssm.paper.fleet import make_fleet
+from mrgpssm.paper.costs import step_seconds, sweep_seconds
+from mrgpssm.paper.fleet import make_problem_fleet
 from mrgpssm.paper.problems import Problem
-from mrgpssm.paper.timing import step_seconds, sweep_seconds
 from mrgpssm.spec import Spec
 
 TIMING = "timing"
@@ -31,7 +31,7 @@ def measure(experiment: Experiment, problem: Problem) -> dict[str, Any]:
         if method.as_long_as is None:
             spec = method.spec
             with floating_point(spec.structure.precision):
-                fleet = make_fleet(spec, problem, method.observation_sd)
+                fleet = make_problem_fleet(spec, problem, method.observation_sd)
                 step, walk = step_seconds(fleet), sweep_seconds(fleet)
             costs[method.name] = {"step_seconds": step, "sweep_seconds": walk} | {"seconds": _total(spec, step, walk)}
     return {"timing": costs, "seconds": {"all": sum(c["seconds"] for c in costs.values())}}

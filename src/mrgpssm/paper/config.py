@@ -27,11 +27,6 @@ class Method:
     observation_sd: float | None = None
     as_long_as: str | None = None
 
-    @property
-    def slug(self) -> str:
-        """The name as a file name."""
-        return slug(self.name)
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -62,14 +57,6 @@ class Experiment:
             "evaluation": dataclasses.asdict(self.evaluation),
             "repeats": self.repeats,
         }
-
-    def method(self, name: str) -> Method:
-        """The method of that name."""
-        for method in self.methods:
-            if name in (method.name, method.slug):
-                return method
-        known = ", ".join(m.slug for m in self.methods)
-        raise ConfigError(f"{self.what} has no method {name!r}; choose one of {known}.")
 
 
 def load_experiment(what: str, scale: str) -> Experiment:

@@ -1,4 +1,8 @@
-"""The demo: five models on a system with a fast and a slow component, and what each makes of a fresh recording."""
+"""The demo: five models on a system with a fast and a slow component, and what each makes of a fresh recording.
+
+It stands with the paper because it is the paper's comparison, GPSSM and MC-GPSSM against MR-GPSSM, on made-up data of
+the paper's kind that need no download.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +14,9 @@ import numpy as np
 from mrgpssm.data.synthetic import TwoScales, two_scales
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
+from mrgpssm.report.evidence import OtherModel, RunEvidence
+from mrgpssm.report.gather import assemble
+from mrgpssm.report.trace import from_history
 from mrgpssm.spec import arrange
 
 SAMPLES = 50
@@ -42,7 +49,7 @@ MULTI = CONTENDERS[-1].name
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Entry:
     """One contender after training: the model, scores on the fresh recording, seconds, and its free run."""
 
     contender: Contender
@@ -60,20 +67,20 @@ class Demo:
     seed: int
     train: TwoScales
     test: TwoScales
-    outcomes: dict[str, Outcome]
+    entries: dict[str, Entry]
     correlations: dict[str, float]
 
     @property
     def ratio(self) -> float:
         """RMSE of the multi-resolution model over that of the best single-resolution one."""
-        errors = {name: o.scores["rmse"] for name, o in self.outcomes.items()}
+        errors = {name: o.scores["rmse"] for name, o in self.entries.items()}
         return errors.pop(MULTI) / min(errors.values())
 
     def record(self) -> dict[str, Any]:
         """The demo as numbers."""
         rows = {
             name: o.scores | {"seconds": round(o.seconds, 1), "resolutions": list(o.contender.resolutions)}
-            for name, o in self.outcomes.items()
+            for name, o in self.entries.items()
         }
         return {
             "experiment": "demo",
@@ -88,18 +95,16 @@ class Demo:
 def run_demo(kind: str, seed: int, announce: Callable[[Contender], None], progress: bool) -> Demo:
     """Train every contender on one recording and let it run freely over a fresh one."""
     train, test = two_scales(kind, seed=seed), two_scales(kind, seed=seed + _FRESH)
-    outcomes = {o.contender.name: o for o in _outcomes(train, test, announce, progress)}
-    learned = outcomes[MULTI].forecast.components.values()
+    entries = {o.contender.name: o for o in _enter(train, test, announce, progress)}
+    learned = entries[MULTI].forecast.components.values()
     correlations = {
         name: float(np.corrcoef(true[:, 0], part[:, 0])[0, 1])
         for (name, true), part in zip(test.components.items(), learned, strict=True)
     }
-    return Demo(kind, seed, train, test, outcomes, correlations)
+    return Demo(kind, seed, train, test, entries, correlations)
 
 
-def _outcomes(
-    train: TwoScales, test: TwoScales, announce: Callable[[Contender], None], progress: bool
-) -> Iterator[Outcome]:
+def _enter(train: TwoScales, test: TwoScales, announce: Callable[[Contender], None], progress: bool) -> Iterator[Entry]:
     for contender in CONTENDERS:
         announce(contender)
         start = time.perf_counter()
@@ -109,4 +114,26 @@ def _outcomes(
         seconds = time.perf_counter() - start
         scores = model.score(test.sequence, samples=SAMPLES).iloc[0].to_dict()
         run = model.simulate(test.sequence, samples=SAMPLES, quantiles=FINE_LEVELS)
-        yield Outcome(contender, model, {k: float(v) for k, v in scores.items()}, seconds, run)
+        yield Entry(contender, model, {k: float(v) for k, v in scores.items()}, seconds, run)
+
+
+def gather_demo(demo: Demo, command: str) -> RunEvidence:
+    """What a report shows of the multi-resolution model, beside its rivals; nothing is simulated again."""
+    entry = demo.entries[MULTI]
+    rivals = (
+        OtherModel(name.split(" ")[0], other.contender.resolutions, {"y": other.scores["rmse"]})
+        for name, other in demo.entries.items()
+        if name != MULTI
+    )
+    return assemble(
+        entry.model.fitted_,
+        [demo.test.sequence],
+        [entry.forecast],
+        training=[demo.train.sequence],
+        name=f"demo {demo.kind}",
+        notes="A synthetic system with one fast and one slow part, measured with noise; the test is a fresh recording.",
+        samples=SAMPLES,
+        trace=from_history(entry.model.history_),
+        rivals=tuple(rivals),
+        commands=(command,),
+    )

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mrgpssm.paper.demo import MULTI, Demo
-from mrgpssm.report.pictures import save_figure
+from mrgpssm.report.figures import save_figure
 
 _MEASURED, _OURS, _SLOW, _FAST = "#222222", "#1b7f4d", "#7b3fa0", "#c8641b"
 
@@ -34,19 +34,19 @@ def demo_figure(demo: Demo, path: Path) -> None:
 
 
 def _run(axis: Axes, demo: Demo, name: str, rows: slice, colour: str) -> None:
-    outcome = demo.outcomes[name]
-    run, t = outcome.forecast, outcome.forecast.time[rows]
+    entry = demo.entries[name]
+    run, t = entry.forecast, entry.forecast.time[rows]
     low, high = run.quantile(0.05)[rows, 0], run.quantile(0.95)[rows, 0]
     axis.fill_between(t, low, high, color=colour, alpha=0.25, lw=0, label="90 % band")
     axis.plot(t, demo.test.sequence.outputs[rows, 0], color=_MEASURED, lw=0.8, label="measured")
     axis.plot(t, run.mean[rows, 0], color=colour, lw=1.0, label="free run")
-    axis.set_title(f"{name}: RMSE {outcome.scores['rmse']:.2f}", fontsize=10, loc="left")
+    axis.set_title(f"{name}: RMSE {entry.scores['rmse']:.2f}", fontsize=10, loc="left")
     axis.set_ylabel("y")
     axis.margins(x=0)
 
 
 def _component(axis: Axes, demo: Demo, name: str, index: int, rows: slice, colour: str) -> None:
-    run = demo.outcomes[MULTI].forecast
+    run = demo.entries[MULTI].forecast
     learned = list(run.components.values())[index][:, 0]
     true = demo.test.components[name][:, 0]
     t = run.time[rows]

@@ -3,22 +3,21 @@
 from dataclasses import dataclass
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.data import Scaling, apply_drive, check_alike, check_lengths, flatten
+from mrgpssm.data import Scaling, apply_drive, check_alike, check_lengths
 from mrgpssm.errors import ConfigError
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.problems import Problem
 from mrgpssm.spec import Spec
-from mrgpssm.training import Plan, Task
-from mrgpssm.training.members import make_members, start_on_data, training_settings
+from mrgpssm.training import Plan
+from mrgpssm.training.fleet import Member, make_fleet, rank_restarts
 
 
 @dataclass(frozen=True)
-class Fleet:
+class ProblemFleet:
     """A training plan, all members at their starting values, and who they are: fold, output, restart, in that order.
 
     The members' time units are all one: training and evaluation take the plan's resolutions, and methods that differ
@@ -39,7 +38,7 @@ class Fleet:
         return len(self.fold)
 
 
-def make_fleet(spec: Spec, problem: Problem, observation_sd: float | None = None) -> Fleet:
+def make_problem_fleet(spec: Spec, problem: Problem, observation_sd: float | None = None) -> ProblemFleet:
     """The fleet that equals one `MRGPSSM(seed=seed + fold)` per fold; needs the precision switched on.
 
     The members of a fold see all sequences scaled on its own training sequences.
@@ -51,34 +50,32 @@ def make_fleet(spec: Spec, problem: Problem, observation_sd: float | None = None
         )
     sequences = [apply_drive(spec.structure.drive, s) for s in problem.sequences]
     check_alike(sequences)
-    shape = (len(sequences), len(sequences[0].input_names), len(problem.outputs))
-    tasks, models, scalings = [], [], []
-    for index, fold in enumerate(problem.folds):
+    scalings = []
+    for fold in problem.folds:
         training = [sequences[n] for n in fold.train]
         check_lengths(training, spec.structure.resolutions, spec.training.buffer + spec.training.window)
         scalings.append(Scaling.fit(training))
-        task, ssm = make_members(spec.change(seed=spec.training.seed + index), *shape)
-        tasks.append(_in_fold(task, index, fold.train))
-        models.append(ssm)
-    joined, ssm = (_concatenate(parts) for parts in (tasks, models))
-    series = flatten(sequences, scalings, jnp.dtype(spec.structure.precision))
-    if spec.structure.drive:
-        ssm = start_on_data(ssm, series, joined)
+    shape = (len(problem.folds), len(problem.outputs), spec.training.restarts)
+    folds, outputs, restarts = (places.ravel() for places in np.indices(shape))
+    seeds = spec.training.seed + folds
+    trained = [np.isin(np.arange(len(sequences)), fold.train) for fold in problem.folds]
+    members = [
+        Member(int(seed), int(output), int(restart), (int(output),), trained[fold], int(fold))
+        for seed, fold, output, restart in zip(seeds, folds, outputs, restarts, strict=True)
+    ]
+    plan, ssm = make_fleet(spec, sequences, scalings, members)
     ssm = in_units(ssm, (1,) * len(spec.structure.resolutions))
     if observation_sd is not None:
         noise = positive_inverse(jnp.full_like(ssm.raw_observation_noise, observation_sd))
         ssm = eqx.tree_at(lambda s: s.raw_observation_noise, ssm, noise)
-    folds, outputs, restarts = np.meshgrid(
-        np.arange(len(problem.folds)), np.arange(shape[2]), np.arange(spec.training.restarts), indexing="ij"
-    )
-    return Fleet(
-        plan=Plan(training_settings(spec), series, joined, spec.structure.resolutions),
+    return ProblemFleet(
+        plan=plan,
         ssm=ssm,
-        fold=folds.ravel(),
-        output=outputs.ravel(),
-        restart=restarts.ravel(),
-        seed=spec.training.seed + folds.ravel(),
-        output_sd=np.stack([s.output_sd for s in scalings])[folds.ravel(), outputs.ravel()],
+        fold=folds,
+        output=outputs,
+        restart=restarts,
+        seed=seeds,
+        output_sd=np.stack([s.output_sd for s in scalings])[folds, outputs],
     )
 
 
@@ -88,21 +85,8 @@ def in_units(ssm: SSM[Component], resolutions: tuple[int, ...]) -> SSM[Component
     return eqx.filter_vmap(lambda s: SSM(s.components, s.raw_observation_noise, units))(ssm)
 
 
-def chosen(fleet: Fleet, bounds: np.ndarray) -> np.ndarray:
-    """The member with the best bound of every fold and output, shape (folds, outputs); a bound of NaN is the worst."""
-    ranked = np.where(np.isnan(bounds), -np.inf, bounds)
-    restarts = int(fleet.restart.max()) + 1
-    best = ranked.reshape(-1, restarts).argmax(axis=1)
-    outputs = int(fleet.output.max()) + 1
-    return (np.arange(len(best)) * restarts + best).reshape(-1, outputs)
-
-
-def _in_fold(task: Task, fold: int, train: tuple[int, ...]) -> Task:
-    """The members' tasks with the fold's training sequences and scaling."""
-    members, sequences = task.training.shape
-    mask = np.broadcast_to(np.isin(np.arange(sequences), train), (members, sequences))
-    return Task(task.key, task.columns, jnp.asarray(mask), jnp.full((members,), fold, jnp.int32))
-
-
-def _concatenate(trees: list):
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trees)
+def choose_restarts(fleet: ProblemFleet, bounds: np.ndarray) -> np.ndarray:
+    """The member with the best bound of every fold and output, shape (folds, outputs)."""
+    shape = tuple(int(places.max()) + 1 for places in (fleet.fold, fleet.output, fleet.restart))
+    best = rank_restarts(bounds.reshape(shape))[..., 0]
+    return np.arange(fleet.size).reshape(shape)[..., 0] + best

@@ -13,8 +13,8 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling
 from mrgpssm.errors import FitError
 from mrgpssm.paper.config import Evaluation, Method
-from mrgpssm.paper.evaluate import METRICS, Outcome, evaluate, make_course
-from mrgpssm.paper.fleet import Fleet, chosen, make_fleet
+from mrgpssm.paper.evaluation import METRICS, Outcome, evaluate, lay_out_runs
+from mrgpssm.paper.fleet import ProblemFleet, choose_restarts, make_problem_fleet
 from mrgpssm.paper.problems import Problem
 from mrgpssm.paper.records import numbers
 from mrgpssm.spec import Spec
@@ -25,7 +25,7 @@ POINTS = 240  # of a free run in a record
 
 
 @dataclass(frozen=True)
-class Piece:
+class ExperimentPiece:
     """One record's worth of work: its name, what its hash is of, how much work it is, and how to do it.
 
     `product` is a file that it leaves beside its record; a piece without it is not done. The pieces after one that is
@@ -58,20 +58,20 @@ def run_method(method: Method, problem: Problem, evaluation: Evaluation, *, show
     """Train a fleet of one method over all folds and outputs and judge every member; a fleet that dies is a result."""
     spec, laps = method.spec, Laps()
     with floating_point(spec.structure.precision), reporter(show, spec.structure.resolutions, method.name) as report:
-        fleet = make_fleet(spec, problem, method.observation_sd)
+        fleet = make_problem_fleet(spec, problem, method.observation_sd)
         try:
             fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report.steps))
         except FitError as error:
             return _all_diverged(fleet, problem, str(error), laps.seconds())
         trained = laps.seconds()
-        best = chosen(fleet, fitted.bounds)
+        best = choose_restarts(fleet, fitted.bounds)
         keep = best[0].tolist() if traces else []
         ssm = fitted.state.ssm
-        outcome = evaluate(ssm, fleet, make_course(fleet, problem), evaluation, seed=spec.training.seed, keep=keep)
+        outcome = evaluate(ssm, fleet, lay_out_runs(fleet, problem), evaluation, seed=spec.training.seed, keep=keep)
         result = _result(fleet, problem, fitted, best, outcome)
         if all(fold.before for fold in problem.folds):
-            course = make_course(fleet, problem, through=True)
-            again = evaluate(ssm, fleet, course, evaluation, seed=spec.training.seed)
+            layout = lay_out_runs(fleet, problem, through=True)
+            again = evaluate(ssm, fleet, layout, evaluation, seed=spec.training.seed)
             result["through"] = {name: numbers(again.metrics[name]) for name in METRICS}
         if traces:
             result["traces"] = _traces(problem, outcome, best[0])
@@ -119,7 +119,7 @@ def peak_megabytes() -> int | None:
     return None if peak is None else round(peak / 1e6)
 
 
-def _who(fleet: Fleet, problem: Problem) -> dict[str, list]:
+def _who(fleet: ProblemFleet, problem: Problem) -> dict[str, list]:
     return {
         "output": [problem.outputs[i] for i in fleet.output],
         "fold": fleet.fold.tolist(),
@@ -129,7 +129,9 @@ def _who(fleet: Fleet, problem: Problem) -> dict[str, list]:
     }
 
 
-def _result(fleet: Fleet, problem: Problem, fitted: FleetFit, best: np.ndarray, outcome: Outcome) -> dict[str, Any]:
+def _result(
+    fleet: ProblemFleet, problem: Problem, fitted: FleetFit, best: np.ndarray, outcome: Outcome
+) -> dict[str, Any]:
     """All members column by column; a member is chosen where it has the best bound of its fold and output."""
     mask = np.zeros(fleet.size, bool)
     mask[best.ravel()] = True
@@ -148,7 +150,7 @@ def _variance(fitted: FleetFit):
     return jax.vmap(lambda s: s.observation_variance())(fitted.state.ssm)[:, 0]
 
 
-def _all_diverged(fleet: Fleet, problem: Problem, message: str, seconds: float) -> dict[str, Any]:
+def _all_diverged(fleet: ProblemFleet, problem: Problem, message: str, seconds: float) -> dict[str, Any]:
     """The record of a fleet none of whose members could be trained to the end."""
     first = fleet.restart == 0
     members = _who(fleet, problem) | {"chosen": first.astype(int).tolist(), "alive": [0] * fleet.size}

@@ -12,7 +12,7 @@ from mrgpssm.data.synthetic import four_outputs
 
 
 @dataclass(frozen=True)
-class Fold:
+class ProblemFold:
     """Sequences that train and that test, by number. `before[i]` is the one that ends where test[i] begins, if any."""
 
     train: tuple[int, ...]
@@ -26,7 +26,7 @@ class Problem:
 
     name: str
     sequences: tuple[Sequence, ...]
-    folds: tuple[Fold, ...]
+    folds: tuple[ProblemFold, ...]
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -59,12 +59,12 @@ def engine_problem(scale: str, root: str | None) -> Problem:
     """The five fixed splits of the 13 engine measurements at hand; at smoke scale a synthetic stand-in."""
     if scale == "smoke":
         sequences = tuple(four_outputs(seed=seed, length=600, names=PAPER_OUTPUTS) for seed in range(4))
-        return Problem("synthetic stand-in", sequences, (Fold((0, 1), (2, 3)), Fold((1, 3), (0, 2))))
+        return Problem("synthetic stand-in", sequences, (ProblemFold((0, 1), (2, 3)), ProblemFold((1, 3), (0, 2))))
     splits = fixed_splits()
     numbers = sorted({n for split in splits for n in (*split.train, *split.test)})
     sequences = tuple(load_engine("gengine2", numbers, PAPER_OUTPUTS, root))
     place = {number: index for index, number in enumerate(numbers)}
-    folds = tuple(Fold(*(tuple(place[n] for n in half) for half in (s.train, s.test))) for s in splits)
+    folds = tuple(ProblemFold(*(tuple(place[n] for n in half) for half in (s.train, s.test))) for s in splits)
     return Problem(f"gengine2, {len(numbers)} of 22 measurements", sequences, folds)
 
 
@@ -79,7 +79,7 @@ def halves_problem(name: str, sequence: Sequence, repeats: int) -> Problem:
     """The first half trains and the second tests; every repeat is a fold of its own, so that its seed differs."""
     middle = len(sequence) // 2
     parts = tuple(_part(sequence, rows) for rows in (slice(None, middle), slice(middle, None)))
-    return Problem(name, parts, tuple(Fold((0,), (1,), (0,)) for _ in range(repeats)))
+    return Problem(name, parts, tuple(ProblemFold((0,), (1,), (0,)) for _ in range(repeats)))
 
 
 def _part(s: Sequence, rows: slice) -> Sequence:

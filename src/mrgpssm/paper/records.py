@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.errors import ModelFileError
-from mrgpssm.file import read_json
-from mrgpssm.file.record import write_record
+from mrgpssm.file.record import read_record, write_record
 from mrgpssm.paper.config import DEFAULTS, EXPERIMENTS, slug
 
 VERSION = 1
@@ -23,29 +21,17 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def record_path(out: Path, scale: str, what: str, name: str) -> Path:
-    """OUT/scale/experiment/piece.json."""
-    return out / scale / what / f"{slug(name)}.json"
-
-
 def save_record(out: Path, content: dict[str, Any]) -> Path:
-    """Write a record whole or not at all."""
-    path = record_path(out, content["scale"], content["experiment"], content["name"])
+    """Write OUT/scale/experiment/piece.json whole or not at all."""
+    path = out / content["scale"] / content["experiment"] / f"{slug(content['name'])}.json"
     write_record(path, {"format": VERSION} | content, indent=None)
     return path
 
 
 def read_records(out: Path, scale: str) -> list[dict[str, Any]]:
     """All whole records of a scale, in the order of their names; files of other kinds are not looked at."""
-    found = []
-    for path in sorted((out / scale).glob("*/*.json")):
-        try:
-            content = read_json(path)
-        except ModelFileError:
-            continue
-        if _is_complete(content):
-            found.append(content)
-    return found
+    found = (read_record(path) for path in sorted((out / scale).glob("*/*.json")))
+    return [record for record in found if record is not None and _is_complete(record)]
 
 
 def _is_complete(record: dict[str, Any]) -> bool:

@@ -1,8 +1,12 @@
-"""Runs an experiment piece by piece: finished ones are skipped, and none is begun that would not end in time."""
+"""Runs an experiment piece by piece, here or on workers: finished pieces are skipped.
+
+Here, none is begun that would not end in time. Every piece is a fleet already, so that on workers a piece is a task.
+"""
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +14,13 @@ import numpy as np
 
 from mrgpssm.errors import ConfigError
 from mrgpssm.file.record import device_name
-from mrgpssm.paper import batches, complexity, semisynthetic
+from mrgpssm.paper import batches, costs, semisynthetic
 from mrgpssm.paper.config import Experiment, load_experiment, slug
-from mrgpssm.paper.pieces import Piece, fleet_work, run_method
+from mrgpssm.paper.pieces import ExperimentPiece, fleet_work, run_method
 from mrgpssm.paper.problems import Problem, engine_problem, measurement
 from mrgpssm.paper.records import digest, is_done, read_records, save_record
+from mrgpssm.sweep.cluster import connect, run_tasks
+from mrgpssm.sweep.engine import Workers
 
 _MARGIN = 1.3  # pieces are never quite alike
 
@@ -67,13 +73,41 @@ def reproduce(
     return Summary(tuple(ran), tuple(skipped), tuple(left))
 
 
-def is_finished(piece: Piece, records: list[dict[str, Any]]) -> bool:
+def reproduce_on(what: str, setting: Setting, workers: Workers, tell: Callable[[str], None]) -> Summary:
+    """Run the pieces of an experiment on workers; those that others wait for run here, first.
+
+    What counts in the end is the records on the disk: a piece without one is left.
+    """
+    every, skipped, tasks, reasons = [], [], [], {}
+    with connect(workers.address, workers.count) as client:
+        for piece in pieces(what, setting, tell):
+            every.append(piece)
+            if is_finished(piece, read_records(setting.out, setting.scale)):
+                skipped.append(piece.name)
+            elif piece.needed:
+                _run_piece(piece.name, what, setting)
+            else:
+                tasks.append(piece.name)
+        for name, reason in run_tasks(client, partial(_run_piece, what=what, setting=setting), tasks):
+            reasons[name] = reason or "its task ended without a record"
+            tell(f"{what}: {name} {'done' if reason is None else f'lost ({reason})'}")
+    records = read_records(setting.out, setting.scale)
+    left = [piece.name for piece in every if not is_finished(piece, records)]
+    ran = [piece.name for piece in every if piece.name not in (*left, *skipped)]
+    return Summary(tuple(ran), tuple(skipped), tuple(f"{name}: {reasons[name]}" for name in left))
+
+
+def _run_piece(name: str, what: str, setting: Setting) -> None:
+    reproduce(what, setting, deadline=None, only=name, tell=lambda _: None)
+
+
+def is_finished(piece: ExperimentPiece, records: list[dict[str, Any]]) -> bool:
     """Whether a piece has a record, and the file that it leaves beside it."""
     made = piece.product is None or piece.product.exists()
     return made and is_done(records, piece.config, piece.data["sha256"])
 
 
-def pieces(what: str, setting: Setting, tell: Callable[[str], None]) -> Iterator[Piece]:
+def pieces(what: str, setting: Setting, tell: Callable[[str], None]) -> Iterator[ExperimentPiece]:
     """The pieces of an experiment, in the order in which they can run."""
     experiment = load_experiment(what, setting.scale)
     if experiment.problem == "engine":
@@ -92,7 +126,7 @@ def pieces(what: str, setting: Setting, tell: Callable[[str], None]) -> Iterator
         yield _costs(experiment, setting, tell)
 
 
-def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iterator[Piece]:
+def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iterator[ExperimentPiece]:
     data, traces = problem.describe(), experiment.problem == "semi-synthetic"
     for given in experiment.methods:
         method = batches.in_equal_time(experiment, given, read_records(setting.out, setting.scale))
@@ -102,10 +136,10 @@ def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iter
             return run_method(method, problem, experiment.evaluation, show=setting.show, traces=traces)
 
         work = fleet_work(method.spec, members)
-        yield Piece(experiment.what, setting.scale, method.name, experiment.config(method), data, work, run)
+        yield ExperimentPiece(experiment.what, setting.scale, method.name, experiment.config(method), data, work, run)
 
 
-def _latents(experiment: Experiment, setting: Setting) -> Piece:
+def _latents(experiment: Experiment, setting: Setting) -> ExperimentPiece:
     source = measurement(setting.scale, setting.root)
     config, data = semisynthetic.latents_mark(experiment, source)
     path = semisynthetic.latents_path(setting.out, setting.scale)
@@ -115,28 +149,30 @@ def _latents(experiment: Experiment, setting: Setting) -> Piece:
         semisynthetic.save_latents(path, latents, config, data["sha256"])
         return result | {"traces": semisynthetic.latent_traces(latents, source.dt)}
 
-    return Piece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path, needed=True)
+    return ExperimentPiece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path, needed=True)
 
 
-def _timing(experiment: Experiment, problem: Problem, setting: Setting) -> Piece:
+def _timing(experiment: Experiment, problem: Problem, setting: Setting) -> ExperimentPiece:
     config = {"methods": [experiment.config(m) for m in experiment.methods]}
 
     def run() -> dict[str, Any]:
         return batches.measure(experiment, problem)
 
-    return Piece(experiment.what, setting.scale, batches.TIMING, config, problem.describe(), 0.0, run, needed=True)
+    return ExperimentPiece(
+        experiment.what, setting.scale, batches.TIMING, config, problem.describe(), 0.0, run, needed=True
+    )
 
 
-def _costs(experiment: Experiment, setting: Setting, tell: Callable[[str], None]) -> Piece:
-    problem = complexity.cost_problem(experiment.more["rows"])
+def _costs(experiment: Experiment, setting: Setting, tell: Callable[[str], None]) -> ExperimentPiece:
+    problem = costs.cost_problem(experiment.more["rows"])
 
     def run() -> dict[str, Any]:
-        return complexity.measure(experiment, tell)
+        return costs.measure(experiment, tell)
 
-    return Piece(experiment.what, setting.scale, "cost", experiment.more, problem.describe(), 0.0, run)
+    return ExperimentPiece(experiment.what, setting.scale, "cost", experiment.more, problem.describe(), 0.0, run)
 
 
-def _described(piece: Piece) -> dict[str, Any]:
+def _described(piece: ExperimentPiece) -> dict[str, Any]:
     return {
         "experiment": piece.what,
         "scale": piece.scale,
@@ -148,7 +184,7 @@ def _described(piece: Piece) -> dict[str, Any]:
     }
 
 
-def _estimate(piece: Piece, records: list[dict[str, Any]]) -> float:
+def _estimate(piece: ExperimentPiece, records: list[dict[str, Any]]) -> float:
     """Seconds by the middle rate of what was done on a device of this kind; 0 where nothing was."""
     device = device_name()
     rates = [

@@ -14,10 +14,10 @@ from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.file import pack, read_tensors, unpack, write_atomic
 from mrgpssm.paper.config import Experiment
-from mrgpssm.paper.evaluate import evaluate, make_course
-from mrgpssm.paper.fleet import chosen, make_fleet
+from mrgpssm.paper.evaluation import evaluate, lay_out_runs
+from mrgpssm.paper.fleet import choose_restarts, make_problem_fleet
 from mrgpssm.paper.pieces import Laps, trace_rows
-from mrgpssm.paper.problems import Fold, Problem, halves_problem, measurement
+from mrgpssm.paper.problems import Problem, ProblemFold, halves_problem, measurement
 from mrgpssm.paper.records import agree, numbers
 from mrgpssm.spec import make_spec
 from mrgpssm.training import begin, fit_fleet
@@ -39,18 +39,18 @@ def make_latents(
     latents, members, laps = {}, {}, Laps()
     for key, resolution in (("fast", FAST), ("slow", SLOW)):
         names = experiment.more["sets"][key]
-        problem = Problem("one measurement", (_only(source, names),), (Fold((0,), (0,)),))
-        spec = make_spec(_settings(experiment) | {"resolutions": [resolution]}).fixed()
+        problem = Problem("one measurement", (_only(source, names),), (ProblemFold((0,), (0,)),))
+        options = make_spec(_settings(experiment) | {"resolutions": [resolution]}).fixed()
         with (
-            floating_point(spec.structure.precision),
-            reporter(show, spec.structure.resolutions, f"latents {key}") as report,
+            floating_point(options.structure.precision),
+            reporter(show, options.structure.resolutions, f"latents {key}") as report,
         ):
-            fleet = make_fleet(spec, problem, experiment.methods[0].observation_sd)
+            fleet = make_problem_fleet(options, problem, experiment.methods[0].observation_sd)
             fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report.steps))
-            best = chosen(fleet, fitted.bounds)[0]
-            course = make_course(fleet, problem)
+            best = choose_restarts(fleet, fitted.bounds)[0]
+            layout = lay_out_runs(fleet, problem)
             outcome = evaluate(
-                fitted.state.ssm, fleet, course, experiment.evaluation, seed=spec.training.seed, keep=best.tolist()
+                fitted.state.ssm, fleet, layout, experiment.evaluation, seed=options.training.seed, keep=best.tolist()
             )
         for name, member in zip(names, best, strict=True):
             latents[name] = outcome.mean[int(member)][0].astype(np.float32)
@@ -76,7 +76,7 @@ def load_latents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def latents_mark(experiment: Experiment, source: Sequence) -> tuple[dict[str, Any], dict[str, Any]]:
     """Config and data of the latents' piece."""
-    whole = Problem("measurement 15", (source,), (Fold((0,), (0,)),))
+    whole = Problem("measurement 15", (source,), (ProblemFold((0,), (0,)),))
     config = {"sets": experiment.more["sets"], "options": make_spec(_settings(experiment)).fixed().to_json()}
     return config, whole.describe()
 

@@ -1,4 +1,4 @@
-"""The noiseless run of a fitted model, by the kernels that draw its samples: v and x_0 at their means."""
+"""The noiseless run of a fitted model: v and x_0 at their means."""
 
 import equinox as eqx
 import jax
@@ -8,9 +8,11 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Array, Float
 from mrgpssm.data import Sequence, fill
-from mrgpssm.model import Component
+from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
-from mrgpssm.rollout import Noise, departures, draw_states, fastest
+from mrgpssm.rollout import MeanDynamics, mean_states
+from mrgpssm.runtime.output import add_up, blend_parts
+from mrgpssm.runtime.part import row_before
 
 
 def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
@@ -19,28 +21,34 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
     inputs = model.follow(filled)[0]
     total = np.zeros((len(inputs), len(model.output_names)))
     with floating_point(model.structure.precision):
-        dtype = jnp.dtype(model.structure.precision)
         for models in model.ensemble:
             for columns, ssm in zip(model.groups, models, strict=True):
-                states = {}
-                for part in ssm.walk_order():
-                    steps = jnp.asarray(filled.steps / ssm.time_units[part], dtype)
-                    driven = jnp.asarray(np.hstack([inputs, *(states[j] for j in ssm.slower(part))]), dtype)
-                    outputs, states[part] = _component_run(ssm.components[part], driven, steps)
-                    total[:, list(columns)] += np.asarray(outputs, float)
-    mean = total / len(model.ensemble)
-    mean = (model.blend.rest * mean + model.blend.course(inputs))[filled.rows]
+                starts = [component.initial.mean for component in ssm.components]
+                for component, path in zip(ssm.components, mean_paths(ssm, starts, inputs, filled.steps), strict=True):
+                    total[:, list(columns)] += np.asarray(jax.vmap(component.emission)(jnp.asarray(path)), float)
+    parts = blend_parts(model.blend, [total[None] / len(model.ensemble)], row_before(inputs))
+    mean = add_up(parts)[0, filled.rows]
     return model.scaling.output_mean + model.scaling.output_sd * mean
 
 
+def mean_paths(ssm: SSM[Component], starts: list, inputs: np.ndarray, gaps: np.ndarray) -> list[np.ndarray]:
+    """(T, D) states of every component, from scaled inputs (T, D_u) that act for gaps (T,) raw samples each."""
+    dtype = ssm.components[0].dtype
+    first = tuple(jnp.asarray(start, dtype) for start in starts)
+    return list(map(np.asarray, _paths(ssm, first, jnp.asarray(inputs, dtype), jnp.asarray(gaps, dtype))))
+
+
+def mean_drift(component: Component, points: np.ndarray) -> np.ndarray:
+    """(n, D) drift A x + B u + b + a(z)ᵀ m at points z = [x, u]."""
+    return np.asarray(_drifts(component, jnp.asarray(points, component.dtype)), float)
+
+
 @eqx.filter_jit
-def _component_run(
-    component: Component, inputs: Float[Array, "t u"], steps: Float[Array, " t"]
-) -> tuple[Float[Array, "t y"], Float[Array, "t d"]]:
-    """Outputs and states of every row."""
-    (d, m), dtype, t = component.inducing_shape, component.dtype, steps.shape[0]
-    start = component.initial.posterior().mean[None, None]
-    silence = Noise(jnp.zeros((1, 1, d), dtype), jnp.zeros((1, 1, d, m), dtype), jnp.zeros((1, 1, t, d), dtype))
-    states = draw_states(fastest(), component.dynamics(), start, inputs[None], steps[None], silence)
-    current = departures(start, states)[0, 0]
-    return jax.vmap(component.emission)(current), current
+def _paths(ssm: SSM[Component], starts, inputs: Float[Array, "t u"], gaps: Float[Array, " t"]):
+    return mean_states(ssm, tuple(map(MeanDynamics, ssm.dynamics())), starts, inputs, gaps)[1]
+
+
+@eqx.filter_jit
+def _drifts(component: Component, points: Float[Array, "n z"]) -> Float[Array, "n d"]:
+    dynamics, d = MeanDynamics(component.dynamics()), component.inducing_shape[0]
+    return jax.vmap(dynamics.drift)(points[:, :d], points[:, d:])

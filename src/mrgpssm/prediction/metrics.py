@@ -1,13 +1,9 @@
 """How good a simulation is: errors of the mean, densities, and honesty of the bands. Arrays in, numbers out.
 
-Samples are (S, T, D_y) without observation noise, `noise_sd` is (D_y,), measured outputs are (T, D_y) with NaN where
-nothing was measured; missing values count nowhere.
+Measured outputs are (T, D_y) with NaN where nothing was measured; missing values count nowhere.
 """
 
 import numpy as np
-from scipy.special import ndtr
-
-from mrgpssm.runtime.distributions import mixture
 
 
 def rmse(measured: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -28,11 +24,6 @@ def fit_percent(measured: np.ndarray, mean: np.ndarray) -> np.ndarray:
 def gaussian_nll(measured: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
     """Mean negative log density per step of N(mean, std²), per output."""
     return np.nanmean(0.5 * ((measured - mean) / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi), axis=0)
-
-
-def mixture_nll(measured: np.ndarray, samples: np.ndarray, noise_sd: np.ndarray) -> np.ndarray:
-    """Mean negative log density per step of the sample mixture, per output."""
-    return np.nanmean(mixture.mixture_nll(measured, samples, noise_sd), axis=0)
 
 
 def crps_terms(measured: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -64,12 +55,6 @@ def coverage(measured: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.n
     """Share of measured values inside [lower, upper], per output."""
     inside = ((measured >= lower) & (measured <= upper)).astype(float)
     return np.nanmean(np.where(np.isnan(measured), np.nan, inside), axis=0)
-
-
-def pit(measured: np.ndarray, samples: np.ndarray, noise_sd: np.ndarray) -> np.ndarray:
-    """Probability integral transform: the mixture's distribution function at y, for every step and output."""
-    values = np.mean(ndtr((measured[None] - samples) / noise_sd), axis=0)
-    return np.where(np.isnan(measured), np.nan, values)
 
 
 def best_temperature(measured: np.ndarray, mean: np.ndarray, quantiles: np.ndarray) -> np.ndarray:

@@ -19,8 +19,9 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import Forecast
-from mrgpssm.prediction.run import Particles, assimilate, free_run, start_particles
-from mrgpssm.runtime.output import Measurements, OutputLaw, add_up, blend_parts
+from mrgpssm.prediction.run import assimilate, free_run, start_particles
+from mrgpssm.rollout import Particles
+from mrgpssm.runtime.output import Measurements, OutputLaw, Simulation, add_up, blend_parts, join_samples
 from mrgpssm.runtime.part import Blend, row_before
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
@@ -116,30 +117,24 @@ def forecast(
     """Run freely over the sequence's inputs and stream what a `Forecast` holds."""
     rows = np.arange(0, len(sequence), stride)
     shape, sd, offset = (len(rows), len(model.output_names)), model.scaling.output_sd, model.scaling.output_mean
-    mean, std = np.empty(shape), np.empty(shape)
-    levels = {float(q): np.empty(shape) for q in quantiles}
+    run = Simulation.blank(shape, quantiles, samples if keep_samples else 0)
     parts = {name: np.empty(shape) for name in component_names(model)}
-    paths = np.empty((samples, *shape)) if keep_samples else None
     for alone in _pieces(model, [sequence], warmup, samples, seed, stride):
         piece = alone.blend(model.blend)
-        found, at = model.output_law.measure(piece.outputs, piece.drive), piece.rows // stride
-        mean[at], std[at] = offset + sd * found.mean, sd * found.std
-        for level, values in zip(levels, found.quantiles(levels), strict=True):
-            levels[level][at] = offset + sd * values
+        at = piece.rows // stride
+        run.put(at, model.output_law.measure(piece.outputs, piece.drive), offset, sd)
         for name, part in zip(parts, piece.parts, strict=True):
             parts[name][at] = sd * part.mean(axis=0, dtype=float)
-        if paths is not None:
-            paths[:, at] = offset + sd * found.samples
     return Forecast(
         time=sequence.clock()[rows] * sequence.dt + (0.0 if sequence.time is None else sequence.time[0]),
-        mean=mean,
-        std=std,
-        quantiles=levels,
+        mean=run.mean,
+        std=run.std,
+        quantiles=run.quantiles,
         components=parts,
-        offset=model.scaling.output_mean,
+        offset=offset,
         output_names=model.output_names,
         units=model.units,
-        samples=paths,
+        samples=run.samples,
     )
 
 
@@ -209,7 +204,7 @@ def _pieces(
     inputs = [model.follow(f, memory)[0] for f in filled]
     earlier = [row_before(u, before) for u in inputs]
     clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
-    pace = stride if all(f.even for f in filled) else 1
+    pace = stride if all(f.is_even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
     each = -(-samples // rounds)
     with floating_point(model.structure.precision):
@@ -225,18 +220,13 @@ def _pieces(
                 if last > first:
                     at = reported[k][first:last]
                     walked = (at - draws.rows[0]) // pace
-                    parts = [_join(part[:, k][:, :, walked], groups)[:samples] for part in draws.parts]
+                    parts = [join_samples(part[:, k][:, :, walked], groups)[:samples] for part in draws.parts]
                     yield Piece(k, stride * np.arange(first, last), parts, inputs[k][at], earlier[k][at])
 
 
 def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
     filled = fill(warmup, samples_between(warmup, after))
     return Past(filled, *model.follow(filled))
-
-
-def _join(part: np.ndarray, groups: int) -> np.ndarray:
-    """(rounds S, C, D_y) from samples of all rounds and groups, (rounds groups, S, C, D_g)."""
-    return np.concatenate([np.concatenate(part[g::groups]) for g in range(groups)], axis=-1)
 
 
 def _key(seed: int, number: int, group: int) -> Key:
@@ -250,12 +240,7 @@ def _stack(trees: SequenceOf):
 
 
 def _start(
-    model: FittedModel,
-    ssm: SSM[Component],
-    group: int,
-    past: Past | None,
-    samples: int,
-    key: Key,
+    model: FittedModel, ssm: SSM[Component], group: int, past: Past | None, samples: int, key: Key
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
     columns = np.array(model.groups[group])

@@ -12,18 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrgpssm.arrays import ensemble
 from mrgpssm.arrays.types import Array, Float, Int, Key, Keys
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Noise, departures, draw_driven, draw_process, fastest
+from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit
 
 _START, _PROCESS, _WARMUP = 0, 1, 2
-
-
-class Particles(eqx.Module):
-    """One component's samples: where they stand and the noise behind each sample's v."""
-
-    states: Float[Array, "*f s d"]
-    inducing: Float[Array, "*f s d m"]
 
 
 @dataclass(frozen=True)
@@ -39,16 +33,8 @@ class Draws:
 
 def start_particles(ssm: SSM[Component], samples: int, *, key: Key) -> tuple[Particles, ...]:
     """x_0 ~ q(x_0) and v ~ q(v) of every component and sample."""
-
-    def start(component: Component, key: Key) -> Particles:
-        (d, m), dtype = component.inducing_shape, component.dtype
-        key_x, key_v = jax.random.split(key)
-        q = component.initial.posterior()
-        states = jax.vmap(q.sample)(jax.random.normal(key_x, (samples, d), dtype))
-        return Particles(states, jax.random.normal(key_v, (samples, d, m), dtype))
-
     root = jax.random.fold_in(key, _START)
-    return tuple(start(c, jax.random.fold_in(root, i)) for i, c in enumerate(ssm.components))
+    return tuple(draw_particles(c, (samples,), jax.random.fold_in(root, i)) for i, c in enumerate(ssm.components))
 
 
 def _advance(
@@ -61,18 +47,9 @@ def _advance(
     slower: tuple[Float[Array, "k s t _"], ...],
     key: Key,
 ) -> tuple[Particles, Float[Array, "k s c y"], Float[Array, "k s t d"]]:
-    """Walk one chunk of k sequences; outputs are those of its first row and every `every`-th one after it.
-
-    Every sequence sees the same noise: what comes out for one does not depend on its company. The states before every
-    step come last, for the components that they drive; `slower` are those that drive this one.
-    """
-    k, s, d = here.states.shape
-    process = draw_process(key, first, steps.shape[1], (s, d), steps.dtype)
-    noise = Noise(here.states, here.inducing, jnp.broadcast_to(process[None], (k, *process.shape)))
-    states = draw_driven(fastest(), component.dynamics(), here.states, inputs, slower, steps, noise)
-    current = departures(here.states, states)
-    outputs = jax.vmap(jax.vmap(jax.vmap(component.emission)))(current[:, :, ::every])
-    return Particles(states[:, :, -1], here.inducing), outputs, current
+    """Walk one chunk of k sequences; outputs are those of its first row and every `every`-th one after it."""
+    here, states = advance(component, here, inputs, steps, first, key, slower, alike=True)
+    return here, emit(component, states[:, :, ::every]), states
 
 
 _advance_all = eqx.filter_jit(eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, None, None, None, None, 0, 0)))
@@ -97,9 +74,9 @@ def free_run(
     """
     rows = np.arange(0, max(map(len, inputs)), stride)
     substeps = [int(np.ceil(stride / unit)) for unit in ssm.time_units]
-    count = min(chunk, len(rows))
+    count, firsts = cut_rows(len(rows), chunk)
     root = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, _PROCESS)
-    for first in range(0, len(rows), count):
+    for first in firsts:
         chosen = rows[first : first + count]
         padded = np.concatenate([chosen, chosen[-1] + stride * np.arange(1, count - len(chosen) + 1)])
         moved, parts, walked = {}, {}, {}
@@ -160,9 +137,9 @@ def assimilate(
 ) -> tuple[Particles, ...]:
     """Warm-up: an ensemble Kalman filter moves all components' states towards measured outputs (Evensen, 1994).
 
-    Each row, x_s += K (y + e_s - g(x_s)) with e_s ~ N(0, Ω) and K = Cov(x, g) (Cov(g, g) + Ω)⁻¹ over the samples; then
-    every sample takes its step with its own v. Rows without outputs, or outputs that are NaN, only step. `gaps` are the
-    samples from each row to the next, at most one; the result stands at the end of the last.
+    Each row corrects the states (`mrgpssm.arrays.ensemble`, with noise); then every sample takes its step with its own
+    v. Rows without outputs, or outputs that are NaN, only step. `gaps` are the samples from each row to the next, at
+    most one; the result stands at the end of the last.
     """
     dynamics = ssm.dynamics()
     draws = tuple(jax.vmap(d.gp.inducing_outputs)(p.inducing) for d, p in zip(dynamics, particles, strict=True))
@@ -190,17 +167,8 @@ def assimilate(
 
 
 def _analyse(ssm: SSM, states, y: Float[Array, " y"], variance: Float[Array, " y"], key: Key):
-    """The ensemble Kalman update of one row."""
-    sizes = [x.shape[1] for x in states]
-    joint = jnp.concatenate(states, axis=1)
+    """The ensemble Kalman update of one row, of all components together."""
     predicted = jax.vmap(ssm.emit)(states)
-    observed = ~jnp.isnan(y)
-    count = joint.shape[0] - 1
-    deviation = (predicted - jnp.mean(predicted, axis=0, keepdims=True)) * observed.astype(y.dtype)[None, :]
-    cross = (joint - jnp.mean(joint, axis=0, keepdims=True)).T @ deviation / count
-    gain = jnp.linalg.solve(deviation.T @ deviation / count + jnp.diag(variance), cross.T).T
-    noise = jnp.sqrt(variance)[None, :] * jax.random.normal(key, predicted.shape, predicted.dtype)
-    innovation = jnp.where(observed[None, :], jnp.where(observed, y, 0.0)[None, :] + noise - predicted, 0.0)
-    updated = joint + innovation @ gain.T
-    edges = np.cumsum(sizes)[:-1].tolist()
-    return tuple(jnp.split(updated, edges, axis=1))
+    noise = jax.random.normal(key, predicted.shape, predicted.dtype)
+    moved = ensemble.correct(jnp, jnp.concatenate(states, axis=1), predicted, y, variance, noise)
+    return tuple(jnp.split(moved, np.cumsum([x.shape[1] for x in states])[:-1].tolist(), axis=1))

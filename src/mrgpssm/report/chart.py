@@ -1,7 +1,6 @@
-"""What a figure is made of, before anyone draws it: marks on panels, panels in sections.
+"""The parts of a figure before it is drawn: marks on panels, panels in sections.
 
-Colours are roles (`palette`), so that every figure of a report, in print or on screen, light or dark, speaks the same
-language.
+Colours are roles (see `palette`), so that all figures of a report look alike, in print and on screen, light and dark.
 """
 
 from dataclasses import dataclass
@@ -96,7 +95,7 @@ class Ticks:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `alt` says in a sentence what can be seen.
+    """One pair of axes. `alt` describes the picture in one sentence.
 
     A `long` panel holds recordings laid end to end along x; `breaks` are the rows at which a new one begins.
     """
@@ -120,9 +119,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Section:
-    """One question, how to read its panels, and the panels, or the sentence that says why there are none.
+    """One question, how to read its panels, and the panels; `missing` says why there are none.
 
-    `columns` is how many panels stand side by side where there is room.
+    `columns` is the number of panels side by side if there is room.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Tables of the page: what was asked of the model, what the data are, and what the verdict is."""
+"""The tables of the page: settings, data, and verdicts."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from mrgpssm.report.charts.residuals import follows
 from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge
-from mrgpssm.report.evidence import Evidence, digits_for, score
+from mrgpssm.report.evidence import RunEvidence, digits_for, score
 from mrgpssm.spec import find_option
 
 
-def verdicts(evidence: Evidence) -> dict[str, Verdict]:
+def verdicts(evidence: RunEvidence) -> dict[str, Verdict]:
     """The verdict on every output."""
     found = {}
     for k, (name, scores) in enumerate(zip(evidence.output_names, score(evidence), strict=True)):
-        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.even else []
+        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.is_even else []
         worst = max(beyond, key=lambda f: abs(f.peak[0]), default=None)
         found[name] = judge(
             Findings(
@@ -28,7 +28,7 @@ def verdicts(evidence: Evidence) -> dict[str, Verdict]:
     return found
 
 
-def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
+def score_rows(evidence: RunEvidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
     """One row per output of the summary."""
     return [
         {
@@ -45,20 +45,20 @@ def score_rows(evidence: Evidence, judged: dict[str, Verdict]) -> list[dict[str,
     ]
 
 
-def setting_rows(evidence: Evidence) -> list[tuple[str, str, str]]:
+def setting_rows(evidence: RunEvidence) -> list[tuple[str, str, str]]:
     """Option, value and meaning."""
     declared = ((key, value, find_option(key)) for key, value in evidence.options.items())
     return [(key, _shown(value), "" if option is None else option.help) for key, value, option in declared]
 
 
-def column_rows(evidence: Evidence) -> list[dict[str, str]]:
+def column_rows(evidence: RunEvidence) -> list[dict[str, str]]:
     """Range, mean and missing values of every column, in training and test."""
     test_inputs = np.concatenate([r.inputs for r in evidence.recordings])
     test_outputs = np.concatenate([r.measured for r in evidence.recordings])
     trained = evidence.training
     rows = []
-    for kind, names, test in (("input", evidence.input_names, test_inputs),
-                              ("output", evidence.output_names, test_outputs)):  # fmt: skip
+    sides = (("input", evidence.input_names, test_inputs), ("output", evidence.output_names, test_outputs))
+    for kind, names, test in sides:
         for k, name in enumerate(names):
             known = None if trained is None else (trained.inputs if kind == "input" else trained.outputs)[:, k]
             rows.append(
@@ -74,7 +74,7 @@ def column_rows(evidence: Evidence) -> list[dict[str, str]]:
     return rows
 
 
-def recording_rows(evidence: Evidence) -> list[tuple[str, str, str, str]]:
+def recording_rows(evidence: RunEvidence) -> list[tuple[str, str, str, str]]:
     """Use, name, rows and duration of every recording."""
     dt = evidence.dt
     rows = []

@@ -1,4 +1,4 @@
-"""Everything a report is made of, as arrays and texts: nothing here knows JAX, files or figures."""
+"""The content of a report as arrays and texts, without JAX, files or figures."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,10 +7,11 @@ import numpy as np
 
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.forecast import Forecast
+from mrgpssm.prediction.learned import Learned
 
 
 @dataclass(frozen=True)
-class Recording:
+class SimulatedRecording:
     """One test recording and the free run over it. `elapsed` is the time since its first row in seconds."""
 
     name: str
@@ -19,59 +20,13 @@ class Recording:
     measured: np.ndarray
     run: Forecast
     even: bool = True
-    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `tamed`
+    lost: tuple[int, ...] = ()  # outputs whose free run is not finite; see `make_drawable`
     seen: bool = False  # in training
 
     @property
     def error(self) -> np.ndarray:
         """(T, D_y) measured minus simulated mean."""
         return self.measured - self.run.mean
-
-
-@dataclass(frozen=True)
-class Component:
-    """What one component of one model learned, in scaled units: z = [x, u].
-
-    `lengthscales` is (D + D_u,), `gain` the linear input matrix B (D, D_u). Beside the inputs, D_u counts
-    `Learned.states`; a component does not see those with an infinite lengthscale.
-    """
-
-    resolution: int
-    lengthscales: np.ndarray
-    gain: np.ndarray
-
-
-@dataclass(frozen=True)
-class DriftMap:
-    """dx/dt of a component's contribution to an output, over that contribution and the input that matters most.
-
-    Everything is in the data's units; all other coordinates stay at their medians. `inducing` and `visited` are (n, 2).
-    """
-
-    output: int
-    resolution: int
-    input: int
-    level: np.ndarray
-    drive: np.ndarray
-    drift: np.ndarray
-    inducing: np.ndarray
-    visited: np.ndarray
-
-
-@dataclass(frozen=True)
-class Learned:
-    """The fitted model as numbers: components of every model, drift maps, bounds (models, restarts).
-
-    `states` are what the report calls states that drive faster components; `mixed` is how many restarts of every model
-    are kept, those with the best bounds, as a mixture.
-    """
-
-    groups: tuple[tuple[int, ...], ...]
-    components: tuple[tuple[Component, ...], ...]
-    drifts: tuple[DriftMap, ...]
-    bounds: np.ndarray
-    states: tuple[str, ...] = ()
-    mixed: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,8 +42,8 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Another model on the same test: its resolutions and its RMSE per output."""
+class OtherModel:
+    """Another model on the same test data: its resolutions and its RMSE per output."""
 
     name: str
     resolutions: tuple[int, ...]
@@ -96,8 +51,8 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class Training:
-    """The recordings a model was trained on, as far as a report shows them."""
+class TrainingData:
+    """The training recordings, as far as a report shows them."""
 
     names: tuple[str, ...]
     rows: tuple[int, ...]
@@ -106,8 +61,8 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """A run, its data, and what it does on a test; drives are the inputs and their averages."""
+class RunEvidence:
+    """A run, its data, and its free runs over test data; drives are the inputs and their averages."""
 
     name: str
     input_names: tuple[str, ...]
@@ -116,12 +71,12 @@ class Evidence:
     units: dict[str, str]
     dt: float
     options: dict[str, Any]
-    recordings: tuple[Recording, ...]
+    recordings: tuple[SimulatedRecording, ...]
     learned: Learned
-    training: Training | None = None
+    training: TrainingData | None = None
     trace: Trace | None = None
     doubts: tuple[str, ...] = ()
-    rivals: tuple[Rival, ...] = ()
+    rivals: tuple[OtherModel, ...] = ()
     notes: str = ""
     samples: int = 100
     packages: dict[str, str] = field(default_factory=dict)
@@ -135,15 +90,15 @@ class Evidence:
 
     @property
     def seen_in_training(self) -> bool:
-        """Whether some recording was."""
+        """Whether some recording was in the training data."""
         return any(r.seen for r in self.recordings)
 
     @property
-    def even(self) -> bool:
+    def is_even(self) -> bool:
         """Whether all recordings are sampled evenly."""
         return all(r.even for r in self.recordings)
 
-    def labelled(self, name: str) -> str:
+    def label(self, name: str) -> str:
         """A column with its unit: `Temp / K`."""
         unit = self.units.get(name, "")
         return f"{name} / {unit}" if unit else name
@@ -152,7 +107,7 @@ class Evidence:
         """(T,) errors of one output, recording by recording."""
         return [r.error[:, output] for r in self.recordings]
 
-    def stacked(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def stack(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Measured (T,), levels (Q,) and quantiles (Q, T) of one output over all recordings."""
         levels = np.array(sorted(self.recordings[0].run.quantiles))
         quantiles = [np.stack([r.run.quantiles[q][:, output] for q in levels]) for r in self.recordings]
@@ -160,21 +115,20 @@ class Evidence:
 
 
 def digits_for(values: np.ndarray, least: int) -> int:
-    """How many digits numbers need so that `least` digits of their range are told, whatever their level."""
+    """The number of digits needed to show `least` significant digits of the range of these numbers."""
     known = values[np.isfinite(values)]
     size, span = (float(np.abs(known).max()), float(np.ptp(known))) if len(known) else (0.0, 0.0)
     level = np.log10(size / span) if span > 0 else 0.0
     return int(np.clip(least + np.ceil(level), least, 17))
 
 
-def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
-    """A forecast that can be drawn, and the outputs for which it could not.
+def make_drawable(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...]]:
+    """A forecast with finite values only, and the outputs that had others.
 
-    Values that are not finite are put one span of the measurement above all that was measured, out of the way.
+    Values that are not finite are moved one span of the measurement above its maximum.
     """
     arrays = [run.mean, run.std, *run.quantiles.values(), *run.components.values()]
-    lost = tuple(int(k) for k in np.flatnonzero([any(~np.isfinite(a[:, k]).all() for a in arrays)
-                                                 for k in range(measured.shape[1])]))  # fmt: skip
+    lost = tuple(k for k in range(measured.shape[1]) if not all(np.isfinite(a[:, k]).all() for a in arrays))
     if not lost:
         return run, ()
     known = np.where(np.isnan(measured).all(axis=0), 0.0, measured)
@@ -193,7 +147,7 @@ def tamed(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[int, ...
     ), lost
 
 
-def score(evidence: Evidence) -> list[dict[str, float]]:
+def score(evidence: RunEvidence) -> list[dict[str, float]]:
     """Per output: RMSE, fit %, Gaussian nLL and coverage over all recordings, from the forecasts at hand.
 
     A free run that is not finite has no scores: they are NaN.

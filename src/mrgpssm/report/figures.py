@@ -1,7 +1,9 @@
 """Sections drawn for print (matplotlib, extra `plot`): one file per section."""
 
 import warnings
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,11 +11,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
 from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, pieces
 from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
 from mrgpssm.report.palette import DIVERGING_LIGHT, LIGHT, SEQUENTIAL
-from mrgpssm.report.pictures import save_figure
 
 _POINTS = 4000
 _COLUMNS = 3
@@ -29,6 +31,13 @@ def write_figures(sections: list[Section], folder: Path, kind: str = "pdf") -> l
                 paths.append(folder / f"{section.key}.{kind}")
                 save_figure(draw(section), paths[-1], dpi=150)
     return paths
+
+
+def save_figure(figure: Figure, path: Path, **options: Any) -> None:
+    """Write a figure whole, in the format that the path ends in; `options` are those of `Figure.savefig`."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix.removeprefix(".") or "png", **options)
+    write_atomic(path, drawn.getvalue())
 
 
 def draw(section: Section) -> Figure:
@@ -87,12 +96,12 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
     label = drawable(mark.name)
     match mark:
         case Line():
-            x, y = _thinned(panel, mark)
+            x, y = _thin(panel, mark)
             style = "steps-mid" if mark.steps else "default"
             dashes = (0, (4, 2)) if mark.dash else "-"
             axis.plot(x, y, color=LIGHT[mark.role], lw=0.8 * mark.width, ls=dashes, drawstyle=style, label=label)
         case Band():
-            x, low, high = _thinned_band(panel, mark)
+            x, low, high = _thin_band(panel, mark)
             axis.fill_between(x, low, high, color=LIGHT[mark.role], alpha=mark.alpha, lw=0, label=label)
         case Bars():
             bars, colour = (axis.barh if mark.across else axis.bar), LIGHT[mark.role]
@@ -100,8 +109,8 @@ def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
         case Points():
             size, edge = mark.size**2 / 2, LIGHT[mark.role]
             fill = "none" if mark.hollow else edge
-            axis.scatter(mark.x, mark.y, size, fill, alpha=mark.alpha, edgecolors=edge if mark.hollow else "none",
-                         label=label)  # fmt: skip
+            edges = edge if mark.hollow else "none"
+            axis.scatter(mark.x, mark.y, size, fill, alpha=mark.alpha, edgecolors=edges, label=label)
         case Heat():
             _heat(axis, mark)
         case Rule():
@@ -119,27 +128,27 @@ def _heat(axis: Axes, mark: Heat) -> None:
     axis.figure.colorbar(mesh, ax=axis, label=drawable(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _thinned(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
+def _thin(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
     if not panel.long:
         return mark.x, mark.y
     bucket = bucket_rows(len(mark.x), _POINTS)
     parts = pieces(panel, len(mark.x))
-    return (_joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-            _joined([thin_line(mark.y[p], bucket) for p in parts]))  # fmt: skip
+    time = _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True)
+    return time, _join([thin_line(mark.y[p], bucket) for p in parts])
 
 
-def _thinned_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _thin_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not panel.long:
         return mark.x, mark.low, mark.high
     bucket = bucket_rows(len(mark.x), _POINTS)
     parts = pieces(panel, len(mark.x))
     return (
-        _joined([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-        _joined([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
-        _joined([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
+        _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
+        _join([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
+        _join([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
     )
 
 
-def _joined(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
-    """Recordings with a NaN after each, so that no line bridges them; times repeat their last value instead."""
+def _join(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
+    """Recordings joined with a NaN after each, so that no line connects them; times repeat their last value instead."""
     return np.concatenate([np.append(p, p[-1] if repeat else np.nan) for p in parts])

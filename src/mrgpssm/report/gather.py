@@ -1,4 +1,4 @@
-"""From a run to its evidence: the only place of a report that reads files and simulates, and it simulates once."""
+"""Gather the evidence of a run: the only part of a report that reads files and simulates. It simulates once."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,11 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config
 from mrgpssm.estimator.estimator import load
 from mrgpssm.file import read_bytes, read_json
+from mrgpssm.prediction.drift import extract_learned
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
-from mrgpssm.report.evidence import Evidence, Recording, Rival, Training, tamed
-from mrgpssm.report.learned import learned
+from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording, TrainingData, make_drawable
 from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
@@ -35,8 +35,8 @@ def gather(
     seed: int = 0,
     notes: str = "",
     compare: Sequence[Path] = (),
-) -> Evidence:
-    """The evidence of a finished run, on the given test files, else its validation files, else its training files."""
+) -> RunEvidence:
+    """The evidence of a finished run on the given test files, or else on its validation or training files."""
     run = RunDirectory(root)
     if not run.model.exists():
         raise ConfigError(f"{root} holds no finished model; finish it with: mrgpssm resume {root}")
@@ -76,20 +76,22 @@ def assemble(
     training: Sequence[Series] | None,
     known: bool = False,
     **about: Any,
-) -> Evidence:
-    """Evidence from what is already in memory; `about` are further fields of `Evidence`.
+) -> RunEvidence:
+    """Evidence from data in memory; `about` are further fields of `RunEvidence`.
 
-    Recordings count as seen in training where the model recognises them, and all of them where that is `known`.
+    Recordings count as seen in training if the model recognises them, and all of them if `known` is true.
     """
     for column, name in enumerate(model.output_names):
         if all(np.isnan(s.outputs[:, column]).all() for s in test):
             raise DataError(f"Output {name!r} has no measured value in the test data; give recordings that have it.")
     recordings = []
     for s, run in zip(test, runs, strict=True):
-        shown, lost = tamed(run, s.outputs)
+        shown, lost = make_drawable(run, s.outputs)
         seen = known or was_seen(model.seen, s)
-        recordings.append(Recording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen))
-    return Evidence(
+        recordings.append(
+            SimulatedRecording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen)
+        )
+    return RunEvidence(
         input_names=model.input_names,
         drive_names=model.drive_names,
         output_names=model.output_names,
@@ -97,7 +99,7 @@ def assemble(
         dt=model.dt,
         options=model.spec.to_json(),
         recordings=tuple(recordings),
-        learned=learned(model, np.concatenate([apply_drive(model.structure.drive, s).inputs for s in test])),
+        learned=extract_learned(model, np.concatenate([apply_drive(model.structure.drive, s).inputs for s in test])),
         training=None if training is None else _shown(training),
         doubts=_doubts(model, test),
         **about,
@@ -105,7 +107,7 @@ def assemble(
 
 
 def _doubts(model: FittedModel, test: Sequence[Series]) -> tuple[str, ...]:
-    """What was doubtful in training, and what is on the test."""
+    """The warnings of training, and those about the test data."""
     before = () if model.seen is None else model.seen.doubts
     return (*before, *doubt_scores(model.seen, test), *doubt_inputs(model.seen, test))
 
@@ -113,7 +115,7 @@ def _doubts(model: FittedModel, test: Sequence[Series]) -> tuple[str, ...]:
 def _test(
     model: FittedModel, config: RunConfig | None, data: Sequence[str], time: str | None, run: RunDirectory
 ) -> tuple[list[Series], bool]:
-    """The test recordings, and whether they are known to be those of training."""
+    """The test recordings, and whether they are known to be training recordings."""
     if data:
         return _read(model, config, data, time), False
     if config is None:
@@ -132,7 +134,7 @@ def _read(model: FittedModel, config: RunConfig | None, files: Sequence[str], ti
 
 
 def _training(model: FittedModel, config: RunConfig | None) -> list[Series] | None:
-    """The training recordings, where they are still to be found."""
+    """The training recordings, if their files still exist."""
     if config is None:
         return None
     try:
@@ -141,8 +143,8 @@ def _training(model: FittedModel, config: RunConfig | None) -> list[Series] | No
         return None
 
 
-def _shown(training: Sequence[Series]) -> Training:
-    return Training(
+def _shown(training: Sequence[Series]) -> TrainingData:
+    return TrainingData(
         names=tuple(s.name for s in training),
         rows=tuple(len(s) for s in training),
         inputs=np.concatenate([s.inputs for s in training]),
@@ -150,14 +152,16 @@ def _shown(training: Sequence[Series]) -> Training:
     )
 
 
-def _rival(root: Path, outputs: tuple[str, ...]) -> Rival:
-    """Another run's resolutions and the RMSE it reached on its validation data."""
+def _rival(root: Path, outputs: tuple[str, ...]) -> OtherModel:
+    """The resolutions of another run, and its RMSE on its validation data."""
     run = RunDirectory(root)
     if not (run.metrics.exists() and run.identity.exists()):
         raise ConfigError(f"{root} holds no run with scores; --compare takes runs that were trained with --validation.")
     scores = read_json(run.metrics).get("validation", {})
     resolutions = tuple(read_json(run.identity).get("options", {}).get("resolutions", ()))
-    return Rival(root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores})
+    return OtherModel(
+        root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores}
+    )
 
 
 def _commands(
@@ -169,7 +173,7 @@ def _commands(
     notes: str,
     compare: Sequence[Path],
 ) -> tuple[str, ...]:
-    """The shell lines that make the run and this report again; a run that Python made is there to be reported."""
+    """The shell commands that repeat the run and this report; a run made in Python is only reported."""
     made = run.config.exists()
     fit = ["mrgpssm", "fit", str(run.config), "--run-dir", _AGAIN]
     words = ["mrgpssm", "report", _AGAIN if made else str(run.root)]

@@ -1,34 +1,33 @@
-"""One static page: verdict, figures, data, settings. Nothing leaves it, and nothing a user named can run in it."""
+"""One static page: verdict, figures, data, settings. It makes no requests, and names from users cannot run code."""
 
 import base64
 import hashlib
 import re
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.report.chart import Line, Panel, Points, Section
 from mrgpssm.report.charts import sections
 from mrgpssm.report.describe import column_rows, recording_rows, score_rows, setting_rows, verdicts
 from mrgpssm.report.diagnostics.verdict import overall
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import DARK, DIVERGING_DARK, DIVERGING_LIGHT, LIGHT, SEQUENTIAL
 from mrgpssm.report.payload import Payload, collect, pack
 
 
-def write_html(evidence: Evidence, path: Path) -> None:
+def write_html(evidence: RunEvidence, path: Path) -> None:
     """Write the report, whole or not at all."""
     write_atomic(path, render(evidence).encode("utf-8", "replace"))
 
 
-def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
-    """The page as text; `drawn` are its sections where they are already made. Equal evidence gives equal pages."""
-    jinja2, plotly = _needed("jinja2"), _needed("plotly.offline")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-                                     lstrip_blocks=True)  # fmt: skip
+def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
+    """The page as text; `drawn` are its sections if they exist already. Equal evidence gives equal pages."""
+    jinja2, plotly = _need("jinja2"), _need("plotly.offline")
+    strict = jinja2.StrictUndefined
+    environment = jinja2.Environment(autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     environment.filters["unbroken"] = lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
     drawn = sections(evidence) if drawn is None else drawn
     payload = collect(drawn)
@@ -40,7 +39,7 @@ def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
         style=jinja2.filters.Markup(_style()),
         script=jinja2.filters.Markup(script),
         library=pack(library),
-        data=payload.packed(),
+        data=payload.to_text(),
         sections=laid_out,
         evidence=evidence,
         verdict=overall(judged),
@@ -52,21 +51,17 @@ def render(evidence: Evidence, drawn: list[Section] | None = None) -> str:
 
 
 def check_installed() -> None:
-    """One sentence before any work is done, where something is missing."""
+    """Raise an error before any work is done if a package is missing."""
     for name in ("jinja2", "plotly.offline"):
-        _needed(name)
+        _need(name)
 
 
-def _needed(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        missing = name.split(".")[0]
-        raise ConfigError(f"The report needs {missing}, which is not installed; install mrgpssm[report].") from None
+def _need(name: str) -> Any:
+    return need(name, f"The report needs {name.split('.')[0]}, which is not installed", "report")
 
 
 def _section(section: Section, payload: Payload) -> dict[str, Any]:
-    """A section as the template takes it; its panels go to the payload."""
+    """A section for the template; its panels go into the payload."""
     legends = [_legend(p) for p in section.panels]
     shared = legends[0] if len(legends) > 1 and all(legend == legends[0] for legend in legends) else []
     panels = [
@@ -83,7 +78,7 @@ def _section(section: Section, payload: Payload) -> dict[str, Any]:
 
 
 def _legend(panel: Panel) -> list[dict[str, Any]]:
-    """Names to press, each once, with the marks they stand for; a single mark needs none."""
+    """The entries of the legend with their marks; none for a single mark."""
     entries: dict[str, dict[str, Any]] = {}
     for index, mark in enumerate(panel.marks):
         kind = type(mark).__name__.lower()
@@ -107,7 +102,7 @@ def _legend(panel: Panel) -> list[dict[str, Any]]:
 
 
 def _policy(library: str, script: str) -> str:
-    """No request at all, and no script but the two whose digests are named."""
+    """A content security policy: no requests, and no scripts but the two with these hashes."""
     allowed = " ".join(f"'sha256-{_digest(text)}'" for text in (library, script))
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
@@ -120,7 +115,7 @@ def _digest(text: str) -> str:
 
 
 def _style() -> str:
-    """The style sheet, with the palette of both backgrounds as variables."""
+    """The style sheet, with the colours of both themes as variables."""
 
     def variables(roles: dict[str, str], diverging: tuple[str, ...]) -> str:
         scales = {"diverging": ",".join(diverging), "sequential": ",".join(SEQUENTIAL)}

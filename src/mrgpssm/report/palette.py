@@ -1,4 +1,4 @@
-"""One set of colours for print and screen, after Okabe and Ito: told apart by colour-blind people, too."""
+"""One set of colours for print and screen, after Okabe and Ito, that colour-blind people can distinguish."""
 
 LIGHT = {
     "measured": "#1c1c1e",
@@ -35,5 +35,5 @@ DIVERGING_DARK = ("#6db3f2", "#2a5d8f", "#1f2126", "#8f4a2a", "#ff9a6b")
 
 
 def part_role(index: int) -> str:
-    """The colour of a component or another member of a family."""
+    """The colour role of a component by its index."""
     return PARTS[index % len(PARTS)]

@@ -1,7 +1,7 @@
-"""Panels as what the page's script reads: small numbers as JSON, long series thinned and packed.
+"""The data of the page's script: small arrays as JSON, long series thinned and compressed.
 
-A long series becomes 16-bit steps between its extremes (0.002 % of its range; 65535 is a gap), two points a bucket, so
-that all long series of a report together stay within a budget; the whole is compressed.
+A long series is stored as 16-bit steps between its extremes (0.002 % of its range; 65535 is a gap), two points per
+bucket, so that all long series of a report together stay within a budget. The whole is compressed.
 """
 
 import base64
@@ -24,9 +24,9 @@ _DIGITS = 6
 
 @dataclass
 class Payload:
-    """Panels and arrays of a page, collected one by one; what several marks share is kept once.
+    """Panels and arrays of a page, collected one by one; arrays shared by several marks are stored once.
 
-    The panels must outlive it: shared arrays are known by their identity.
+    The panels must outlive the payload, because shared arrays are recognised by their identity.
     """
 
     most: int
@@ -35,7 +35,7 @@ class Payload:
     _kept: dict[int, int] = field(default_factory=dict)
 
     def add(self, panel: Panel) -> int:
-        """Keep a panel; returns its number."""
+        """Store a panel; returns its number."""
         self.panels.append(
             {
                 "long": panel.long,
@@ -46,8 +46,8 @@ class Payload:
         )
         return len(self.panels) - 1
 
-    def packed(self) -> str:
-        """Everything as base64 of gzip of JSON; the same content gives the same text."""
+    def to_text(self) -> str:
+        """Everything as JSON, compressed, in base64; the same content gives the same text."""
         return pack(json.dumps({"panels": self.panels, "arrays": self.arrays}, separators=(",", ":")))
 
     def _mark(self, panel: Panel, mark: Mark) -> dict[str, Any]:
@@ -61,8 +61,8 @@ class Payload:
             if id(mark.y) not in self._kept:
                 self._kept[id(mark.y)] = self._keep([thin_line(mark.y[p], bucket) for p in parts])
             return about | {"v": self._kept[id(mark.y)]}
-        low, high = ([thin_edge(edge[p], bucket, upper) for p in parts]
-                     for edge, upper in ((mark.low, False), (mark.high, True)))  # fmt: skip
+        low = [thin_edge(mark.low[p], bucket, upper=False) for p in parts]
+        high = [thin_edge(mark.high[p], bucket, upper=True) for p in parts]
         return about | {"low": self._keep(low), "high": self._keep(high)}
 
     def _time(self, time: np.ndarray, parts: list[slice], bucket: int) -> int:
@@ -70,7 +70,7 @@ class Payload:
         if id(time) not in self._kept:
             thinned = [thin_time(time[p], bucket) for p in parts]
             joined = np.concatenate([np.append(t, t[-1]) for t in thinned])
-            self.arrays.append({"f8": _encoded(joined.astype("<f8"))})
+            self.arrays.append({"f8": _encode(joined.astype("<f8"))})
             self._kept[id(time)] = len(self.arrays) - 1
         return self._kept[id(time)]
 
@@ -81,7 +81,7 @@ class Payload:
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
         scaled = np.nan_to_num((values - low) / ((high - low) or 1.0))
         steps = np.where(np.isnan(values), _GAP, np.round(scaled * (_GAP - 1)))
-        self.arrays.append({"u2": _encoded(steps.astype("<u2")), "low": low, "high": high})
+        self.arrays.append({"u2": _encode(steps.astype("<u2")), "low": low, "high": high})
         return len(self.arrays) - 1
 
 
@@ -132,11 +132,11 @@ def _axis(log: bool, span: tuple[float, float] | None, ticks: Ticks | None) -> d
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Numbers to six digits of their range, and of their size; what is not finite is null."""
+    """Numbers to six significant digits of their range; null if not finite."""
     values = np.asarray(values, float)
     digits = digits_for(values, _DIGITS)
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values.tolist()]
 
 
-def _encoded(array: np.ndarray) -> str:
+def _encode(array: np.ndarray) -> str:
     return base64.b64encode(array.tobytes()).decode("ascii")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from mrgpssm.advice.suggest import Advice, Suggestion
 from mrgpssm.file.words import drawable
-from mrgpssm.report.pictures import save_figure
+from mrgpssm.report.figures import save_figure
 
 MOST_OUTPUTS = 6
 _ALONE, _CORNER = "#222222", "#888888"
@@ -42,7 +42,7 @@ def suggestion_figure(suggestion: Suggestion, path: Path) -> None:
 
 
 def _scales(axis: Axes, advice: Advice) -> None:
-    """One lag alone, and each chosen scale moved while the others stay where they are."""
+    """The fit of a single lag, and the effect of moving each chosen scale while the others stay fixed."""
     e = advice.evidence
     axis.semilogx(e.grid, e.single, color=_ALONE, lw=1.2, label="one lag alone")
     for i, (scale, profile, colour) in enumerate(zip(advice.scales, e.profiles, _SCALES, strict=False)):
@@ -54,9 +54,15 @@ def _scales(axis: Axes, advice: Advice) -> None:
         late = np.log(scale.seconds / e.grid[0]) > 0.8 * np.log(e.grid[-1] / e.grid[0])
         label = f"{scale.seconds:.2g} s" if scale.seconds < 100 else f"{scale.seconds:.0f} s"
         axis.annotate(
-            label, (scale.seconds, 0.03), xycoords=("data", "axes fraction"), xytext=(-4 if late else 4, 0),
-            textcoords="offset points", ha="right" if late else "left", fontsize=8, color=colour,
-        )  # fmt: skip
+            label,
+            (scale.seconds, 0.03),
+            xycoords=("data", "axes fraction"),
+            xytext=(-4 if late else 4, 0),
+            textcoords="offset points",
+            ha="right" if late else "left",
+            fontsize=8,
+            color=colour,
+        )
     _explained_axis(axis, min(float(e.single.min()), e.explained), e.explained)
     axis.set_ylabel("explained")
     found = ", ".join(map(str, advice.resolutions)) if advice.scales else "no scale found"

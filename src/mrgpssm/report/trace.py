@@ -15,7 +15,7 @@ _KEYS = {"component", "cycle", "done", "total", "bound", "kl"}
 
 
 def read_trace(path: Path) -> Trace | None:
-    """The trace a run left, up to a line that was cut short or is none of ours; a run without lines has no trace."""
+    """The trace of a run, up to the first line that cannot be read; None if there are no lines."""
     if not path.exists():
         return None
     rows = []
@@ -31,12 +31,12 @@ def read_trace(path: Path) -> Trace | None:
 
 
 def from_history(history: Iterable[Any]) -> Trace | None:
-    """The trace of a model in memory: what `MRGPSSM.history_` holds."""
-    return _trace([
-        {"component": p.component + 1, "cycle": p.cycle + 1, "done": p.done, "total": p.total,
-         "bound": p.bound.tolist(), "kl": p.kl.tolist()}
-        for p in history
-    ])  # fmt: skip
+    """The trace of a model in memory, from `MRGPSSM.history_`."""
+    rows = []
+    for p in history:
+        place = {"component": p.component + 1, "cycle": p.cycle + 1, "done": p.done, "total": p.total}
+        rows.append(place | {"bound": p.bound.tolist(), "kl": p.kl.tolist()})
+    return _trace(rows)
 
 
 def _trace(rows: list[dict[str, Any]]) -> Trace | None:

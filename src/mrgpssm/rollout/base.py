@@ -70,9 +70,9 @@ def draw_noise(ssm: SSM, windows: int, samples: int, length: int, *, key: Key) -
 
 
 def draw_process(
-    key: Key, first: Int[Array, ""], length: int, shape: tuple[int, int], dtype: jnp.dtype
-) -> Float[Array, "s t d"]:
-    """Process noise of steps first, ..., first + length - 1 for `shape` = (samples, d), keyed by the absolute step.
+    key: Key, first: Int[Array, ""], length: int, shape: tuple[int, ...], dtype: jnp.dtype
+) -> Float[Array, "*s t d"]:
+    """Process noise of steps first, ..., first + length - 1 for `shape` = (..., samples, d), keyed by the step.
 
     A run cut into chunks anywhere therefore sees the same noise.
     """
@@ -80,7 +80,7 @@ def draw_process(
     draws = jax.vmap(lambda t: jax.random.normal(jax.random.fold_in(root, t), shape, dtype))(
         first + jnp.arange(length, dtype=first.dtype)
     )
-    return draws.transpose(1, 0, 2)
+    return jnp.moveaxis(draws, 0, -2)
 
 
 def draw_starts(ssm: SSM, noise: tuple[Noise, ...]) -> tuple[Float[Array, "n s _"], ...]:

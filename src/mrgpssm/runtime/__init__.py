@@ -9,8 +9,8 @@ model.stepper()                     # sample by sample, corrected by measurement
 """
 
 from mrgpssm.runtime.model import RuntimeModel
+from mrgpssm.runtime.output import Simulation
 from mrgpssm.runtime.read import load, parse
-from mrgpssm.runtime.run import Simulation
 from mrgpssm.runtime.stepper import Estimate, Stepper, StepperState
 
 __all__ = ["Estimate", "RuntimeModel", "Simulation", "Stepper", "StepperState", "load", "parse"]

@@ -11,10 +11,11 @@ from mrgpssm.arrays.gaps import checked_time, cut
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.noise import StudentNoise
-from mrgpssm.runtime.output import LEVELS, OutputLaw
+from mrgpssm.runtime.output import LEVELS, OutputLaw, Simulation
 from mrgpssm.runtime.part import Blend
-from mrgpssm.runtime.run import Course, Simulation, mean_run, sample_run
+from mrgpssm.runtime.run import mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
+from mrgpssm.runtime.walk import Course
 
 
 @dataclass(frozen=True)

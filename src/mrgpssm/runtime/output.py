@@ -38,6 +38,11 @@ def add_up(parts: list[np.ndarray]) -> np.ndarray:
     return functools.reduce(np.add, parts)
 
 
+def join_samples(emitted: np.ndarray, groups: int) -> np.ndarray:
+    """(rounds S, C, D_y) from the samples of all rounds and groups of outputs, (rounds groups, S, C, D_g)."""
+    return np.concatenate([np.concatenate(emitted[g::groups]) for g in range(groups)], axis=-1)
+
+
 @dataclass(frozen=True)
 class OutputLaw:
     """How measurements follow from samples of the outputs.
@@ -105,3 +110,27 @@ class Measurements:
         uniform = uniform_pair(key, count)
         t = student_draws(uniform, self.noise.dof[:, None]).transpose(2, 0, 1)
         return self.mean + self.scale * t
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Mean, deviation and quantiles (T, D_y) in the data's units; samples, where kept, (S, T, D_y) without noise."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: dict[float, np.ndarray]
+    samples: np.ndarray | None = None
+
+    @classmethod
+    def blank(cls, shape: tuple[int, int], levels: Iterable[float], kept: int) -> "Simulation":
+        """Room for T rows of D_y outputs, quantiles of some levels, and so many samples."""
+        quantiles = {float(level): np.empty(shape) for level in levels}
+        return cls(np.empty(shape), np.empty(shape), quantiles, np.empty((kept, *shape)) if kept else None)
+
+    def put(self, rows: np.ndarray | slice, found: Measurements, offset: np.ndarray, scale: np.ndarray) -> None:
+        """Fill some rows, from scaled to the data's units."""
+        self.mean[rows], self.std[rows] = offset + scale * found.mean, scale * found.std
+        for level, values in zip(self.quantiles, found.quantiles(self.quantiles), strict=True):
+            self.quantiles[level][rows] = offset + scale * values
+        if self.samples is not None:
+            self.samples[:, rows] = offset + scale * found.samples

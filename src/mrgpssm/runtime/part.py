@@ -44,10 +44,6 @@ class Blend:
         """s_k m_k of every part, (T, D_y), given the drive (T, D_u) of the step that led to each row."""
         return [part.shares * part(before) for part in self.parts.values()]
 
-    def course(self, drive: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
-        """The sum of these over a run, (T, D_y), after the drive `before` its first row."""
-        return sum(self.added(row_before(drive, before)), np.zeros((len(drive), self.outputs)))
-
 
 def row_before(drive: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
     """u_{t-1} of every row t, (T, D_u); the drive `before` the first row is that of the first where unknown."""

@@ -1,171 +1,24 @@
-"""Free runs in NumPy, on the noise that the JAX path draws.
+"""Simulations in NumPy: free runs whose samples become measurements, and noiseless runs."""
 
-States are (N, L, d, S): N models, L components, d latent dimensions, S samples. With α = whitenerᵀ v the drift of the
-GP is one product, a(z)ᵀ v = k(z)ᵀ α.
-"""
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mrgpssm.runtime.arrays import Arrays
-from mrgpssm.runtime.distributions.counters import Words, fold_in, normal, seed_key
-from mrgpssm.runtime.output import add_up, blend_parts
+from mrgpssm.runtime.output import Simulation, add_up, blend_parts
 from mrgpssm.runtime.part import row_before
+from mrgpssm.runtime.walk import Course, RunState
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
 
-_START, _PROCESS, _STEP, _ROUND = 0, 1, 12, 1000  # streams of `mrgpssm.prediction.run`, `rollout.base` and `predict`
 _CHUNK = 200_000
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """Mean, deviation and quantiles (T, D_y) in the data's units; samples, where kept, (S, T, D_y) without noise."""
-
-    mean: np.ndarray
-    std: np.ndarray
-    quantiles: dict[float, np.ndarray]
-    samples: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class Course:
-    """What a run walks over, in steps of at most one sample: gaps are filled, with the input held.
-
-    `drives` (T', D) are scaled, `steps` (T',) are the samples from each to the next, and `rows` (T,) are the places of
-    the rows that were given.
-    """
-
-    drives: np.ndarray
-    steps: np.ndarray
-    rows: np.ndarray
-
-
-class Walker:
-    """Takes states from row to row; everything that depends on the model and on v alone is made once."""
-
-    def __init__(self, arrays: Arrays, step_sizes: np.ndarray, v: np.ndarray):
-        """`v` is (N, L, d, S, m)."""
-        d, states = arrays.A.shape[-1], arrays.A.shape[-1] * arrays.drivers.shape[1]
-        last = arrays.inducing.shape[-1] - states  # of the inputs; states of slower components follow
-        self.arrays, self.h = arrays, step_sizes[None, :, None, None]
-        self.alpha = np.einsum("nldij,nldsi->nldsj", arrays.whitener, v)
-        self.turned = np.ascontiguousarray(arrays.whitener.swapaxes(-1, -2))
-        seen = [*range(d), *range(last, last + states)]
-        self.centres = [np.ascontiguousarray(arrays.inducing[:, :, :, None, :, i]) for i in seen]
-        self.relevance = [arrays.relevance[:, :, None, None, None, i] for i in seen]
-        self.input_centres = arrays.inducing[..., d:last]
-        self.input_relevance = arrays.relevance[:, :, None, None, d:last]
-        self.B, self.A = arrays.B[..., : last - d], np.concatenate([arrays.A, arrays.B[..., last - d :]], axis=-1)
-
-    def seen(self, x: np.ndarray) -> np.ndarray:
-        """Every component's own state and, in a cascade, those that drive it, (N, L, d + K d, S)."""
-        drivers = self.arrays.drivers
-        if not drivers.size:
-            return x
-        others = x[:, drivers]  # (N, L, K, d, S)
-        return np.concatenate([x, others.reshape(*others.shape[:2], -1, others.shape[-1])], axis=2)
-
-    def covariances(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """exp(-r²/2) between z = [x, u] and every inducing input, (N, L, d, S, m), from `seen` states."""
-        apart = np.sum(self.input_relevance * (self.input_centres - u) ** 2, axis=-1)[:, :, :, None, :]
-        for i, (centre, relevance) in enumerate(zip(self.centres, self.relevance, strict=True)):
-            apart = apart + relevance * (centre - x[:, :, None, i, :, None]) ** 2
-        return np.exp(-0.5 * apart)
-
-    def drift(self, x: np.ndarray, u: np.ndarray, k: np.ndarray) -> np.ndarray:
-        """A x + B u + b + a(z)ᵀ v, from `seen` states."""
-        forced = self.B @ u + self.arrays.b
-        return self.A @ x + forced[..., None] + np.einsum("nldsm,nldsm->nlds", k, self.alpha)
-
-    def mean_step(self, x: np.ndarray, u: np.ndarray, samples: float) -> np.ndarray:
-        """x + h (A x + B u + b + a(z)ᵀ v) over so many samples, at most one."""
-        seen = self.seen(x)
-        return x + samples * self.h * self.drift(seen, u, self.covariances(seen, u))
-
-    def step(self, x: np.ndarray, u: np.ndarray, samples: float, noise: np.ndarray) -> np.ndarray:
-        """The mean step plus √(h² Σ(z) + h Q) ε, Σ(z) = k̃ - aᵀa."""
-        seen, h = self.seen(x), samples * self.h
-        k = self.covariances(seen, u)
-        weights = k @ self.turned
-        variance = np.maximum(self.arrays.variance[..., None] - np.einsum("...m,...m->...", weights, weights), 0.0)
-        spread = np.sqrt(h**2 * variance + h * self.arrays.Q[..., None])
-        return x + h * self.drift(seen, u, k) + spread * noise
-
-
-class Randomness:
-    """All noise of a run: of the first states, of v, and of every step, by the keys of the JAX path."""
-
-    def __init__(self, model: "RuntimeModel", samples: int, seed: int):
-        self.precision, self.each = model.precision, samples
-        root, groups = seed_key(seed, model.precision == "float64"), range(len(model.groups))
-        bases = [_model_key(root, number, g) for number in range(model.rounds) for g in groups]
-        self.shape = (len(bases), *model.arrays.mean.shape[1:3])
-        parts = np.arange(self.shape[1])
-        keys = [fold_in(fold_in(base, _START), parts) for base in bases]
-        self.starts = _stack([fold_in(key, 0) for key in keys])
-        self.inducing = _stack([fold_in(key, 1) for key in keys])
-        self.steps = _stack([fold_in(fold_in(fold_in(base, _PROCESS), parts), _STEP) for base in bases])
-
-    def first(self, inducing: int) -> tuple[np.ndarray, np.ndarray]:
-        """ε of x_0, (N, L, S, d), and of v, (N, L, S, d, m)."""
-        d = self.shape[2]
-        initial = normal(self.starts, (self.each, d), self.precision)
-        return initial, normal(self.inducing, (self.each, d, inducing), self.precision)
-
-    def process(self, first: int, count: int) -> np.ndarray:
-        """ε of steps first, ..., first + count - 1, (count, N, L, d, S)."""
-        rows = np.arange(first, first + count).reshape(-1, 1, 1)
-        noise = normal(fold_in(self.steps, rows), (self.each, self.shape[2]), self.precision)
-        return np.ascontiguousarray(noise.swapaxes(-1, -2))
-
-
-def _model_key(root: Words, number: int, group: int) -> Words:
-    key = fold_in(root, group)
-    return key if number == 0 else fold_in(key, _ROUND + number)
-
-
-def _stack(keys: list[Words]) -> Words:
-    return np.stack([k[0] for k in keys]), np.stack([k[1] for k in keys])
-
-
-def initial_moments(model: "RuntimeModel") -> tuple[np.ndarray, np.ndarray]:
-    """Mean (N, L, d) and factor (N, L, d, d) of q(x_0)."""
-    rows = model.initials
-    return np.array([[q.mean for q in row] for row in rows]), np.array([[q.factor for q in row] for row in rows])
-
-
-def begin(model: "RuntimeModel", randomness: Randomness) -> tuple[np.ndarray, Walker]:
-    """x_0 ~ q(x_0) and v ~ q(v) of every sample."""
-    arrays = model.arrays
-    epsilon, inducing = randomness.first(arrays.mean.shape[-1])
-    mean, factor = initial_moments(model)
-    states = mean[..., None] + factor @ epsilon.swapaxes(-1, -2)
-    v = arrays.mean[:, :, :, None] + np.einsum("nldij,nlsdj->nldsi", arrays.factor, inducing)
-    return states, Walker(arrays, model.step_sizes, v)
-
-
-def emitted(model: "RuntimeModel", states: np.ndarray) -> np.ndarray:
-    """(N, D_g, S): Σ_l C x^(l) with C = [I, 0], of every model's own outputs, scaled."""
-    return states[:, :, : len(model.groups[0])].sum(axis=1)
 
 
 def mean_run(model: "RuntimeModel", course: Course) -> np.ndarray:
     """The noiseless run, averaged over the ensemble, in the data's units."""
-    scaled = course.drives
-    walker = Walker(model.arrays, model.step_sizes, model.arrays.mean[:, :, :, None])
-    x = initial_moments(model)[0][..., None]
-    outputs = np.empty((len(scaled), x.shape[0], len(model.groups[0])))
-    for row, u in enumerate(scaled):
-        outputs[row] = emitted(model, x)[..., 0]
-        x = walker.mean_step(x, u, course.steps[row])
-    mean = outputs.reshape(len(scaled), model.rounds, -1).mean(axis=1)
-    mean = (model.blend.rest * mean + model.blend.course(scaled))[course.rows]
-    return model.output_mean + model.output_sd * mean
+    mean = RunState.at_mean(model).walk(course).mean(axis=0, keepdims=True)
+    parts = blend_parts(model.blend, [mean], row_before(course.drives)[course.rows])
+    return model.output_mean + model.output_sd * add_up(parts)[0]
 
 
 def sample_run(
@@ -173,38 +26,14 @@ def sample_run(
 ) -> Simulation:
     """Mean, deviation, quantiles and, where kept, samples of a free run, chunk by chunk."""
     scaled, before = course.drives[course.rows], row_before(course.drives)[course.rows]
-    shape, offset, scale = (len(scaled), len(model.output_names)), model.output_mean, model.output_sd
-    mean, std, quantiles = np.empty(shape), np.empty(shape), {q: np.empty(shape) for q in levels}
-    paths = np.empty((samples, *shape)) if keep else None
-    for rows, outputs in _chunks(model, course, samples, seed):
-        found = model.output_law.measure(add_up(blend_parts(model.blend, [outputs], before[rows])), scaled[rows])
-        mean[rows], std[rows] = offset + scale * found.mean, scale * found.std
-        for level, values in zip(levels, found.quantiles(levels), strict=True):
-            quantiles[level][rows] = offset + scale * values
-        if paths is not None:
-            paths[:, rows] = offset + scale * found.samples
-    return Simulation(mean, std, quantiles, paths)
-
-
-def joined(model: "RuntimeModel", outputs: np.ndarray, samples: int) -> np.ndarray:
-    """The samples of all rounds, (samples, C, D_y), from (C, N, D_g, S)."""
-    groups = range(len(model.groups))
-    several = [np.concatenate(outputs[:, g :: len(groups)].transpose(1, 3, 0, 2))[:samples] for g in groups]
-    return np.concatenate(several, axis=-1)
-
-
-def _chunks(model: "RuntimeModel", course: Course, samples: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Some of the given rows after the other, and the samples at them; steps in between are walked alike."""
-    randomness = Randomness(model, -(-samples // model.rounds), seed)
-    states, walker = begin(model, randomness)
+    run = Simulation.blank((len(scaled), len(model.output_names)), levels, samples if keep else 0)
+    particles, done = RunState.draw(model, samples, seed), 0
     count = max(100, _CHUNK // (len(model.groups) * samples))
     for first in range(0, len(course.drives), count):
-        walked = np.arange(first, min(first + count, len(course.drives)))
-        noise = randomness.process(first, len(walked))
-        outputs = np.empty((len(walked), states.shape[0], len(model.groups[0]), states.shape[3]))
-        for index, row in enumerate(walked):
-            outputs[index] = emitted(model, states)
-            states = walker.step(states, course.drives[row], course.steps[row], noise[index])
-        rows = np.arange(*np.searchsorted(course.rows, [walked[0], walked[-1] + 1]))
-        if len(rows):
-            yield rows, joined(model, outputs[course.rows[rows] - first], samples)
+        outputs = particles.walk(course.part(first, first + count))[:samples]
+        rows = slice(done, done + outputs.shape[1])
+        if outputs.shape[1]:
+            found = model.output_law.measure(add_up(blend_parts(model.blend, [outputs], before[rows])), scaled[rows])
+            run.put(rows, found, model.output_mean, model.output_sd)
+        done = rows.stop
+    return run

@@ -1,38 +1,31 @@
 """A model that runs along with its system: one sample at a time, corrected whenever an output is measured.
 
 Every sample keeps its own draw v of the dynamics, as in a free run. Reweighting samples by a measurement would soon
-leave a single v alive, so the *states* are corrected instead, by the ensemble square-root filter (Whitaker and
-Hamill, 2002), one output after the other since their noises are independent. With p_s the predicted output of sample
-s, P its variance over the samples, c the covariance of states and p, and R the variance of the observation noise,
-
-    K = c / (P + R),   x̄ += K (y - p̄),   x_s - x̄ -= β K (p_s - p̄),   β = 1 / (1 + √(R / (P + R))).
-
-Mean and covariance of the samples become exactly those of the Kalman update with the samples' own covariance; where
-the model is linear and Gaussian the filter tends to the Kalman filter as samples grow. Calibration multiplies
-deviations and noise alike, which leaves K as it is: it enters the reported bands alone. Instantaneous parts have no
-state to correct: every model of the ensemble is corrected as if it were alone.
+leave a single v alive, so the *states* are corrected instead, by the square-root update of `mrgpssm.arrays.ensemble`,
+one output after the other since their noises are independent. Where the model is linear and Gaussian this tends to the
+Kalman filter as samples grow. Calibration multiplies deviations and noise alike, which leaves the gain as it is: it
+enters the reported bands alone. Instantaneous parts have no state to correct: every model of the ensemble is corrected
+as if it were alone.
 
 Where a law of measurements was learned, bands follow it, with the input that acts from now on. Then R is the variance
 of a measurement by that law less the variance of the samples, and never less than that of the trained noise: the law
 tells how far measurements lie from the mean of a run, and what the samples' spread does not explain of it is noise.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mrgpssm.arrays import ensemble
 from mrgpssm.arrays.drive import Memory
 from mrgpssm.errors import DataError
 from mrgpssm.runtime.output import Measurements, add_up, blend_parts
 from mrgpssm.runtime.part import row_before
-from mrgpssm.runtime.run import Course, Randomness, begin, emitted, joined
+from mrgpssm.runtime.walk import RunState
 
 if TYPE_CHECKING:
     from mrgpssm.runtime.model import RuntimeModel
-
-_AHEAD = 64  # steps whose noise is drawn at once
 
 
 @dataclass(frozen=True)
@@ -65,22 +58,21 @@ class Stepper:
 
     def __init__(self, model: "RuntimeModel", samples: int, seed: int):
         self.model, self.samples = model, samples
-        self._randomness = Randomness(model, -(-samples // model.rounds), seed)
-        self._states, self._walker = begin(model, self._randomness)
-        self._row, self._drawn, self._noise = 0, 0, np.empty((0,))
+        self._particles = RunState.draw(model, samples, seed)
         self._memory: Memory | None = None
         self._drive: np.ndarray | None = None
 
     @property
     def state(self) -> StepperState:
         """Where it stands; assign an earlier one to go back there."""
-        return StepperState(self._states.copy(), self._row, self._memory, self._drive)
+        return StepperState(self._particles.states.copy(), self._particles.row, self._memory, self._drive)
 
     @state.setter
     def state(self, state: StepperState) -> None:
-        if state.states.shape != self._states.shape:
-            raise DataError(f"The state has shape {state.states.shape}; this stepper's is {self._states.shape}.")
-        self._states, self._row = state.states.copy(), int(state.row)
+        own = self._particles.states.shape
+        if state.states.shape != own:
+            raise DataError(f"The state has shape {state.states.shape}; this stepper's is {own}.")
+        self._particles.states, self._particles.row = state.states.copy(), int(state.row)
         self._memory, self._drive = state.memory, state.drive
 
     def update(self, u: np.ndarray, y: np.ndarray | None = None, elapsed: float = 1.0) -> Estimate:
@@ -97,8 +89,8 @@ class Stepper:
         if measured is not None:
             self._correct(measured, drive)
         now, self._memory = self._estimate(drive), memory
-        for _ in self._walk(course):
-            pass
+        self._particles.walk(course)
+        self._drive = course.drives[-1]
         return now
 
     def estimate(self) -> Estimate:
@@ -113,15 +105,9 @@ class Stepper:
         start, values = self.state, self.model.checked(inputs)
         course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
         before = row_before(course.drives, self._drive)[course.rows]
-        outputs = np.array(list(self._walk(course)))[course.rows]
+        outputs = self._particles.walk(course)
         self.state = start
         return self._in_units(self._measure(outputs, before, course.drives[course.rows]))
-
-    def _walk(self, course: Course) -> Iterator[np.ndarray]:
-        """The samples of the outputs before every step, which is taken then."""
-        for u, samples in zip(course.drives, course.steps, strict=True):
-            yield emitted(self.model, self._states)
-            self._advance(u, samples)
 
     def _estimate(self, drive: np.ndarray) -> Estimate:
         whole = self._in_units(self._now(drive))
@@ -130,25 +116,16 @@ class Stepper:
     def _now(self, drive: np.ndarray) -> Measurements:
         """The outputs now, if this drive acts from now on."""
         before = drive if self._drive is None else self._drive
-        return self._measure(emitted(self.model, self._states)[None], before[None], drive[None])
+        return self._measure(self._particles.outputs(), before[None], drive[None])
 
     def _measure(self, outputs: np.ndarray, before: np.ndarray, drive: np.ndarray) -> Measurements:
-        """From (T, N, D_g, S) samples of the components, and what drives them up to and from every row."""
-        samples = joined(self.model, outputs, self.samples)
-        return self.model.output_law.measure(add_up(blend_parts(self.model.blend, [samples], before)), drive)
+        """From samples (S, T, D_y) of the components, and what drives them up to and from every row."""
+        parts = blend_parts(self.model.blend, [outputs[: self.samples]], before)
+        return self.model.output_law.measure(add_up(parts), drive)
 
     def _in_units(self, found: Measurements) -> Estimate:
         model = self.model
         return Estimate(model.output_mean + model.output_sd * found.mean, model.output_sd * found.std)
-
-    def _advance(self, inputs: np.ndarray, samples: float) -> None:
-        at = self._row - self._drawn
-        if not 0 <= at < len(self._noise):
-            self._drawn, at = self._row, 0
-            self._noise = self._randomness.process(self._row, _AHEAD)
-        self._states = self._walker.step(self._states, inputs, samples, self._noise[at])
-        self._drive = inputs
-        self._row += 1
 
     def _measured(self, y: np.ndarray) -> np.ndarray:
         """The outputs of every model, (N, D_g), scaled."""
@@ -164,10 +141,10 @@ class Stepper:
         return np.tile(groups, (self.model.rounds, 1))
 
     def _correct(self, measured: np.ndarray, drive: np.ndarray) -> None:
-        variance = self._noise_variance(drive)
+        variance, here = self._noise_variance(drive), self._particles
         for output in range(measured.shape[1]):
             if not np.isnan(measured[:, output]).all():
-                self._states = correct(self._states, output, measured[:, output], variance[:, output])
+                here.states = correct(here.states, output, measured[:, output], variance[:, output])
 
     def _noise_variance(self, drive: np.ndarray) -> np.ndarray:
         """R of every model and output, (N, D_g), scaled."""
@@ -180,14 +157,7 @@ class Stepper:
 
 def correct(states: np.ndarray, output: int, measured: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """The square-root update of states (N, L, d, S) by one output (N,), NaN where it is missing; R is `variance`."""
-    count = states.shape[-1] - 1
-    centre = states.mean(axis=-1, keepdims=True)
-    apart = states - centre
-    shown = apart[:, :, output].sum(axis=1)  # p_s - p̄, (N, S)
-    total = np.einsum("ns,ns->n", shown, shown) / count + variance
-    gain = np.einsum("nlds,ns->nld", apart, shown) / count / total[:, None, None]
-    innovation = measured - centre[:, :, output, 0].sum(axis=1)
-    factor = 1 / (1 + np.sqrt(variance / total))
-    moved = centre + (gain * innovation[:, None, None])[..., None]
-    updated = moved + apart - (factor[:, None, None] * gain)[..., None] * shown[:, None, None, :]
-    return np.where(np.isnan(measured)[:, None, None, None], states, updated)
+    shown = states[:, :, output].sum(axis=1)[..., None]
+    joint = states.reshape(len(states), -1, states.shape[-1]).swapaxes(-1, -2)
+    moved = ensemble.correct(np, joint, shown, measured[:, None], variance[:, None])
+    return np.ascontiguousarray(moved.swapaxes(-1, -2)).reshape(states.shape)

@@ -3,7 +3,7 @@
 import difflib
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from mrgpssm.errors import ConfigError
@@ -46,7 +46,13 @@ S = TypeVar("S", bound=Section)
 @functools.cache
 def options_of(section: type[Section]) -> dict[str, Option]:
     """The declarations of a section by name, in order."""
-    return {f.name: f.metadata[_OPTION] for f in fields(section)}  # pyright: ignore[reportArgumentType]
+    own = (f for f in fields(section) if _OPTION in f.metadata)  # pyright: ignore[reportArgumentType]
+    return {f.name: f.metadata[_OPTION] for f in own}
+
+
+def fixed_value(declared: Field) -> Any:
+    """The fixed value of an option's field."""
+    return declared.metadata[_OPTION].fixed
 
 
 def fix(section: S) -> S:

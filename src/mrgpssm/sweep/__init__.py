@@ -1,1 +1,1 @@
-"""Many runs: a grid expanded, packed into fleets, spread over workers, one record each."""
+"""Many training runs: expand a grid, pack runs into fleets, spread them over workers, write one record each."""

@@ -12,22 +12,18 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from mrgpssm.errors import ConfigError
+from mrgpssm.errors import ConfigError, need
 
 Task = TypeVar("Task")
 _RETRIES = 3  # how many workers a task may lose before it counts as failed
 
 
-def _distributed() -> Any:
-    try:
-        import distributed  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ConfigError("Workers need Dask; install mrgpssm[cluster], or use --serial.") from None
-    return distributed
+def _need_dask() -> Any:
+    return need("distributed", "Without --serial, workers need Dask", "cluster")
 
 
 def gpu_count() -> int:
-    """GPUs that this process may use, found without touching them."""
+    """The number of GPUs this process may use, found without initialising them."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
@@ -39,7 +35,7 @@ def gpu_count() -> int:
 
 
 def worker_environments(workers: int | None) -> list[dict[str, str]]:
-    """One environment per worker: a GPU each where there are some, else two processor cores each."""
+    """One environment per worker: one GPU each if there are any, else two processor cores each."""
     gpus, shared = gpu_count(), {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     if gpus:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -50,8 +46,8 @@ def worker_environments(workers: int | None) -> list[dict[str, str]]:
 
 @contextlib.contextmanager
 def connect(address: str | None, workers: int | None) -> Iterator[Any]:
-    """A Dask client: of the scheduler at `address`, or of a cluster made for this call."""
-    distributed = _distributed()
+    """A Dask client for the scheduler at `address`, or for a local cluster started here."""
+    distributed = _need_dask()
     if address is not None:
         try:
             client = distributed.Client(address, timeout="20s")
@@ -75,15 +71,15 @@ def connect(address: str | None, workers: int | None) -> Iterator[Any]:
 
 
 def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task]) -> Iterator[tuple[Task, str | None]]:
-    """Call `function` with every task on the workers; each task as it ends, with None, or why it is lost.
+    """Call `function` with every task on the workers; yields each task as it ends, with None or why it was lost.
 
-    Only a finished future is a finished task. One that failed or was cancelled, and all that are left when the
-    scheduler is gone, are lost.
+    Only a finished future is a finished task. A task is lost if its future failed or was cancelled, or if the scheduler
+    is gone.
     """
     left = dict(enumerate(tasks))
     try:
         futures = {client.submit(function, task, pure=False): index for index, task in left.items()}
-        for future in _distributed().as_completed(list(futures)):
+        for future in _need_dask().as_completed(list(futures)):
             reason = _reason(future)
             yield left.pop(futures[future]), reason
     except Exception as error:  # whatever the library says when nobody answers any more
@@ -92,7 +88,7 @@ def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task
 
 
 def _reason(future: Any) -> str | None:
-    """None for a finished future, else why it is not."""
+    """None for a finished future, else why it did not finish."""
     if future.status == "finished":
         return None
     if future.status == "error":
@@ -106,7 +102,7 @@ def _short(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask's log is silent meanwhile: what is lost is said in one sentence at the end."""
+    """Silence the log of Dask; lost tasks are reported in one sentence at the end."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]
     try:

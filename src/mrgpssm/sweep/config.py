@@ -37,8 +37,8 @@ _DATASET = {"name": str, "inputs": list, "outputs": list, "time": str, "dt": flo
 
 
 @dataclass(frozen=True)
-class Split:
-    """Files that train and files that test."""
+class SweepSplit:
+    """Files for training and files for testing."""
 
     name: str
     train: tuple[str, ...]
@@ -46,7 +46,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Dataset:
+class SweepDataset:
     """Tables with common columns, and how they are split."""
 
     name: str
@@ -55,7 +55,7 @@ class Dataset:
     time: str | None
     dt: float | None
     gaps: str
-    splits: tuple[Split, ...]
+    splits: tuple[SweepSplit, ...]
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class SweepConfig:
     fleet: int
     samples: int
     keep_models: bool
-    datasets: tuple[Dataset, ...]
+    datasets: tuple[SweepDataset, ...]
     specs: tuple[Spec, ...]
 
 
 def read_sweep(path: Path) -> SweepConfig:
-    """Read and check a sweep's file; relative paths are those of the folder it lies in."""
+    """Read and check the file of a sweep; its paths are relative to its folder."""
     return make_sweep(read_toml(path), path.parent, str(path))
 
 
@@ -102,9 +102,9 @@ def _combinations(tables: dict[str, Any], where: str) -> list[dict[str, Any]]:
             raise ConfigError(f"{where}: [grid] {name} must be a list of values; got {values!r}.")
     if not isinstance(listed, list):
         raise ConfigError(f"{where}: write [[run]], with two brackets, for a list of runs.")
-    crossed = [] if grid is None and listed else [
-        dict(zip(grid or {}, values, strict=True)) for values in itertools.product(*(grid or {}).values())
-    ]  # fmt: skip
+    crossed = [dict(zip(grid or {}, values, strict=True)) for values in itertools.product(*(grid or {}).values())]
+    if grid is None and listed:  # the listed runs are all there is
+        crossed = []
     return [*crossed, *listed]
 
 
@@ -123,13 +123,13 @@ def _spec(shared: Spec, given: dict[str, Any], where: str) -> Spec:
     return spec
 
 
-def _dataset(given: Any, home: Path, where: str) -> Dataset:
+def _dataset(given: Any, home: Path, where: str) -> SweepDataset:
     table = _table(given, _DATASET, where)
     lists = {key: _strings(table.get(key), f"{where}: {key}") for key in ("inputs", "outputs")}
     splits = table.get("split", [])
     if not splits:
         raise ConfigError(f"{where}: there is no [[dataset.split]] with its train and test files.")
-    return Dataset(
+    return SweepDataset(
         name=table.get("name", "data"),
         **lists,
         time=table.get("time"),
@@ -139,12 +139,12 @@ def _dataset(given: Any, home: Path, where: str) -> Dataset:
     )
 
 
-def _split(given: Any, number: int, home: Path, where: str) -> Split:
+def _split(given: Any, number: int, home: Path, where: str) -> SweepSplit:
     table = _table(given, {"name": str, "train": list, "test": list}, where)
     halves = {
         key: tuple(str(home / f) for f in _strings(table.get(key), f"{where}: {key}")) for key in ("train", "test")
     }
-    return Split(table.get("name", str(number + 1)), **halves)
+    return SweepSplit(table.get("name", str(number + 1)), **halves)
 
 
 def _table(given: Any, kinds: dict[str, type], where: str) -> dict[str, Any]:

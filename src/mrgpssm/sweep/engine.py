@@ -1,7 +1,7 @@
-"""Running a sweep: what is done is skipped, the rest is packed, trained here or on workers, and put into a table.
+"""Run a sweep: skip finished runs, pack the rest, and train them here or on workers.
 
-A run's record is written by whoever trained it, whole or not at all, under the run's own id. A worker, a scheduler or a
-client that is killed therefore loses at most the fleets in flight; the same command again does what is missing.
+The process that trains a run also writes its record, whole or not at all, under the id of the run. If a worker, a
+scheduler or a client is killed, at most the fleets in progress are lost; the same command again does the missing runs.
 """
 
 import time
@@ -19,7 +19,7 @@ from mrgpssm.sweep.runs import Pack, Run, make_runs, packs, without_record
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the work: this process, `count` local ones (None: as many as the machine has room for), or a cluster."""
+    """Where to train: in this process, in `count` local ones (None: as many as fit), or on a cluster."""
 
     serial: bool = False
     count: int | None = None
@@ -28,7 +28,7 @@ class Workers:
 
 @dataclass(frozen=True)
 class Done:
-    """All runs of a sweep, how many were there before, those that still have no record, and why fleets were lost."""
+    """All runs of a sweep, how many were skipped, which have no record, and why fleets were lost."""
 
     runs: tuple[Run, ...]
     skipped: int
@@ -37,13 +37,13 @@ class Done:
 
 
 def run_sweep(config: SweepConfig, workers: Workers, tell: Callable[[str], None]) -> Done:
-    """Do what is missing of a sweep. What counts in the end is the records on the disk."""
+    """Do the missing runs of a sweep. A run counts as done if its record is on the disk."""
     runs, datasets = make_runs(config)
     missing = without_record(config.directory, runs)
     made = packs(missing, datasets, config.fleet)
     tell(f"sweep: {len(runs)} runs, {len(runs) - len(missing)} done before, {len(made)} fleets to train")
     began, ended, written, lost = time.monotonic(), 0, 0, []
-    for pack, reason in _ended(made, config, workers):
+    for pack, reason in _run_packs(made, config, workers):
         ended += len(pack.runs)
         written += len(pack.runs) - len(without_record(config.directory, pack.runs))
         if reason is not None:
@@ -54,8 +54,8 @@ def run_sweep(config: SweepConfig, workers: Workers, tell: Callable[[str], None]
     return Done(tuple(runs), len(runs) - len(missing), tuple(still), tuple(lost))
 
 
-def _ended(made: list[Pack], config: SweepConfig, workers: Workers) -> Iterator[tuple[Pack, str | None]]:
-    """Packs as they end, each with why it was lost, or None."""
+def _run_packs(made: list[Pack], config: SweepConfig, workers: Workers) -> Iterator[tuple[Pack, str | None]]:
+    """Run the packs; yields each as it ends, with None or why it was lost."""
     folder = Path(config.directory).absolute()
     for name in ("runs", "models") if config.keep_models else ("runs",):
         make_directory(folder / name)

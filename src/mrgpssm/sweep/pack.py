@@ -1,4 +1,4 @@
-"""One fleet of a sweep: trained as one program, every run judged like `MRGPSSM.score`, one record each."""
+"""One fleet of a sweep: train its runs as one program, score each like `MRGPSSM.score`, write one record each."""
 
 import time
 from dataclasses import replace
@@ -6,26 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill, flatten
+from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill
 from mrgpssm.errors import FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.file.record import write_record
-from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel, write_model
 from mrgpssm.prediction.predict import scores
 from mrgpssm.sweep.runs import FORMAT, Loaded, Pack, Run, load_splits, record_path
-from mrgpssm.training import FleetFit, Plan, Task, begin, fit_fleet
-from mrgpssm.training.members import make_members, start_on_data, training_settings
-
-Fresh = tuple[Task, SSM[Component]]
+from mrgpssm.training import FleetFit, begin, fit_fleet
+from mrgpssm.training.fleet import Member, make_fleet
 
 
 def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
-    """Train, judge and record the runs of a pack; their ids."""
+    """Train, score and record the runs of a pack; returns their ids."""
     began = time.perf_counter()
     data = load_splits(replace(pack.dataset, outputs=tuple(dict.fromkeys(run.output for run in pack.runs))))
     try:
@@ -43,7 +39,7 @@ def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> li
         elif failure is None:
             result["failure"] = "Training diverged: no restart has a finite bound."
         seconds = {"fleet_fit": round(trained, 2), "fleet_size": len(pack.runs)}
-        write_record(record_path(directory, run), _described(run) | result | {"seconds": seconds})
+        write_record(record_path(directory, run), _describe(run) | result | {"seconds": seconds})
     return [run.id for run in pack.runs]
 
 
@@ -60,26 +56,21 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     measured = [apply_drive(spec.structure.drive, s) for s in everything]
     driven = [apply_drive(spec.structure.drive, fill(s).sequence) for s in everything]
     scalings = {name: Scaling.fit([measured[i] for i in at]) for name, at in zip(names, places, strict=True)}
+    trained = {name: np.isin(np.arange(len(everything)), at) for name, at in zip(names, places, strict=True)}
+    columns = {run.output: (everything[0].output_names.index(run.output),) for run in pack.runs}
+    members = [
+        Member(run.spec.training.seed, 0, number, columns[run.output], trained[run.split], names.index(run.split))
+        for run in pack.runs
+        for number in range(spec.training.restarts)
+    ]
     with floating_point(spec.structure.precision):
-        dtype = jnp.dtype(spec.structure.precision)
-        seeds, width = {run.spec.training.seed for run in pack.runs}, len(driven[0].input_names)
-        fresh = {seed: make_members(spec.change(seed=seed), len(driven), width, 1) for seed in seeds}
-        trained = dict(zip(names, places, strict=True))
-        parts = [
-            _member(run, fresh[run.spec.training.seed], driven, trained[run.split], names.index(run.split))
-            for run in pack.runs
-        ]
-        tasks, ssm = (jax.tree.map(lambda *x: jnp.concatenate(x), *trees) for trees in zip(*parts, strict=True))
-        series = flatten(driven, list(scalings.values()), dtype)
-        if spec.structure.drive:
-            ssm = start_on_data(ssm, series, tasks)
-        plan = Plan(training_settings(spec), series, tasks, spec.structure.resolutions)
+        plan, ssm = make_fleet(spec, driven, list(scalings.values()), members)
         fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
-    return [_chosen(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
+    return [_take_run(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
 
 
 def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[int]]]:
-    """All training sequences once, and where those of every split are among them."""
+    """All distinct training sequences, and the indices of those of every split."""
     everything: list[Sequence] = []
     places = []
     for half in halves:
@@ -90,24 +81,7 @@ def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[i
     return everything, places
 
 
-def _member(run: Run, fresh: Fresh, everything: list[Sequence], train: list[int], scaling: int) -> Fresh:
-    """Task and starting values of one run: those of `MRGPSSM.fit` on its output, in units of its split's scaling.
-
-    Runs with equal seeds begin with the same values, `fresh`, which are made once.
-    """
-    task, ssm = fresh
-    column = everything[0].output_names.index(run.output)
-    members = run.spec.training.restarts
-    training = np.isin(np.arange(len(everything)), train)
-    return Task(
-        key=task.key,
-        columns=jnp.full((members, 1), column, jnp.int32),
-        training=jnp.asarray(np.broadcast_to(training, (members, len(everything)))),
-        scaling=jnp.full((members,), scaling, jnp.int32),
-    ), ssm
-
-
-def _chosen(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The run's part of the fleet as a model of its own."""
     members = slice(index * pack.spec.training.restarts, (index + 1) * pack.spec.training.restarts)
     own = FleetFit(
@@ -123,7 +97,7 @@ def _only(s: Sequence, output: str) -> Sequence:
     return replace(s, outputs=s.outputs[:, [column]], output_names=(output,))
 
 
-def _described(run: Run) -> dict[str, Any]:
+def _describe(run: Run) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "id": run.id,

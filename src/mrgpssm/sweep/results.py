@@ -1,4 +1,4 @@
-"""What a sweep found: a table of all runs, and a figure that compares them."""
+"""Results of a sweep: a table of all runs, and a figure that compares them."""
 
 import json
 from collections.abc import Iterable
@@ -10,21 +10,22 @@ from typing import Any
 import pandas as pd
 
 from mrgpssm.data.writers import csv_bytes
+from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
-from mrgpssm.sweep.runs import Run, read_record
+from mrgpssm.sweep.runs import Run, find_record
 
 
 def results_table(directory: Path, runs: Iterable[Run]) -> pd.DataFrame:
     """One row a run: who it is, the options that differ, and its scores; runs without a record are left out."""
-    found = [r for r in (read_record(directory, run) for run in runs) if r is not None]
-    varied = [key for key in (found[0]["options"] if found else {}) if len({json.dumps(r["options"][key])
-                                                                             for r in found}) > 1]  # fmt: skip
+    found = [r for r in (find_record(directory, run) for run in runs) if r is not None]
+    keys = found[0]["options"] if found else {}
+    varied = [key for key in keys if len({json.dumps(r["options"][key]) for r in found}) > 1]
     return pd.DataFrame([_row(r, varied) for r in found])
 
 
 def write_results(directory: Path, table: pd.DataFrame) -> list[Path]:
-    """results.csv, results.parquet where pyarrow is there, and comparison.png where matplotlib is."""
+    """Write results.csv, and results.parquet and comparison.png if pyarrow and matplotlib are installed."""
     written = [directory / "results.csv"]
     write_atomic(written[0], csv_bytes(table))
     if find_spec("pyarrow") is not None:
@@ -43,7 +44,7 @@ def write_results(directory: Path, table: pd.DataFrame) -> list[Path]:
 
 
 def label(row: pd.Series) -> str:
-    """A run's options that differ, but for the seed."""
+    """The options of a run that differ between runs, without the seed."""
     keys = [str(key) for key in row.index if str(key).startswith("option.")]
     parts = [f"{key.removeprefix('option.')}={row[key]}" for key in keys]
     return ", ".join(p for p in parts if not p.startswith("seed=")) or "all"
@@ -51,11 +52,10 @@ def label(row: pd.Series) -> str:
 
 def comparison(table: pd.DataFrame) -> bytes:
     """One panel per dataset and output: a dot per split and seed, a bar at the median of every setting (PNG)."""
-    from matplotlib.figure import Figure
-
     kept = table.dropna(subset=["nrmse"]).assign(label=lambda t: t.apply(label, axis=1))
     panels, names = list(kept.groupby(["dataset", "output"])), sorted(kept["label"].unique())
-    figure = Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
+    figures = need("matplotlib.figure", "The figure of a sweep needs matplotlib", "plot")
+    figure = figures.Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axis, (key, part) in zip(axes, panels, strict=True):
         for place, name in enumerate(names):

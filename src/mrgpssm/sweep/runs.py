@@ -1,4 +1,4 @@
-"""A sweep's runs: who they are, which of them are done, and how they are packed into fleets."""
+"""The runs of a sweep: their ids, their records, and how they are packed into fleets."""
 
 import hashlib
 import json
@@ -11,10 +11,9 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.errors import ModelFileError
-from mrgpssm.file import read_json
+from mrgpssm.file.record import read_record
 from mrgpssm.spec import Spec
-from mrgpssm.sweep.config import Dataset, SweepConfig
+from mrgpssm.sweep.config import SweepConfig, SweepDataset
 
 FORMAT = 1
 SHOWN = ("rmse", "nrmse", "crps", "coverage_90")  # scores that tables show
@@ -35,7 +34,7 @@ class Run:
 class Pack:
     """Runs that train as one program: the same dataset, and options that differ in the seed alone."""
 
-    dataset: Dataset
+    dataset: SweepDataset
     spec: Spec
     runs: tuple[Run, ...]
 
@@ -43,8 +42,8 @@ class Pack:
 Loaded = dict[str, tuple[list[Sequence], list[Sequence]]]
 
 
-def load_splits(dataset: Dataset) -> Loaded:
-    """Training and test sequences of every split; a file that several splits name is read once."""
+def load_splits(dataset: SweepDataset) -> Loaded:
+    """Training and test sequences of every split; each file is read once."""
     columns = Columns(dataset.inputs, dataset.outputs, dataset.time, dataset.dt)
     cache: dict[str, list[Sequence]] = {}
 
@@ -58,7 +57,7 @@ def load_splits(dataset: Dataset) -> Loaded:
 
 
 def fingerprint(sequences: Iterable[Sequence], output: str) -> str:
-    """SHA-256 of what a run sees of its data: inputs, one output, names and sampling."""
+    """SHA-256 of the data of a run: inputs, one output, names and sampling."""
     sha = hashlib.sha256()
     for s in sequences:
         sha.update(json.dumps([s.input_names, output, s.dt, s.inputs.shape]).encode())
@@ -68,8 +67,8 @@ def fingerprint(sequences: Iterable[Sequence], output: str) -> str:
     return sha.hexdigest()
 
 
-def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, Dataset]]:
-    """Every dataset x split x output x options; runs that ask for the same are one."""
+def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, SweepDataset]]:
+    """Every combination of dataset, split, output and options; equal runs are merged."""
     runs: dict[str, Run] = {}
     for dataset in config.datasets:
         for split, (train, test) in load_splits(dataset).items():
@@ -87,18 +86,15 @@ def record_path(directory: Path, run: Run) -> Path:
     return directory / "runs" / f"{run.id}.json"
 
 
-def read_record(directory: Path, run: Run) -> dict[str, Any] | None:
+def find_record(directory: Path, run: Run) -> dict[str, Any] | None:
     """A run's record, or None where there is none that is whole and this run's; such a run is made again."""
-    try:
-        record = read_json(record_path(directory, run))
-    except ModelFileError:
-        return None
-    return record if _is_complete(record, run) else None
+    record = read_record(record_path(directory, run))
+    return record if record is not None and _is_complete(record, run) else None
 
 
 def without_record(directory: Path, runs: Iterable[Run]) -> list[Run]:
     """The runs that have no record on the disk."""
-    return [run for run in runs if read_record(directory, run) is None]
+    return [run for run in runs if find_record(directory, run) is None]
 
 
 def _is_complete(record: dict[str, Any], run: Run) -> bool:
@@ -114,10 +110,10 @@ def _is_complete(record: dict[str, Any], run: Run) -> bool:
     return isinstance(scores, dict) and all(isinstance(scores.get(name), float) for name in SHOWN)
 
 
-def packs(runs: Iterable[Run], datasets: dict[str, Dataset], fleet: int) -> list[Pack]:
-    """Fleets of at most `fleet` models, of equal size where possible: every size is a program of its own.
+def packs(runs: Iterable[Run], datasets: dict[str, SweepDataset], fleet: int) -> list[Pack]:
+    """Fleets of at most `fleet` models, of equal size where possible, because every size is compiled separately.
 
-    A run with several restarts is as many models.
+    A run with several restarts counts as several models.
     """
     groups: dict[tuple[str, Spec], list[Run]] = {}
     for run in runs:

@@ -24,7 +24,7 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.errors import ConfigError, DataError, FitError
+from mrgpssm.errors import ConfigError, DataError, FitError, need
 from mrgpssm.estimator.config import RunConfig, make_config
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import open_lock
@@ -37,7 +37,7 @@ _STUDY = "mrgpssm"
 
 @dataclass(frozen=True)
 class TuneConfig:
-    """What is searched: candidates for the resolutions, and ranges of other options."""
+    """The search space: candidates for the resolutions, and ranges of other options."""
 
     run: RunConfig
     trials: int
@@ -47,7 +47,7 @@ class TuneConfig:
 
     @property
     def journal(self) -> Path:
-        """Where trials are kept."""
+        """The file of the trials."""
         return Path(self.run.run.directory) / "tune.journal"
 
     def identity(self) -> str:
@@ -56,8 +56,8 @@ class TuneConfig:
 
 
 @dataclass(frozen=True)
-class Best:
-    """The best trial: its value and its options; and how many trials there are."""
+class BestTrial:
+    """The best trial: its value, its options, and the number of trials."""
 
     value: float
     options: dict[str, Any]
@@ -65,7 +65,7 @@ class Best:
 
 
 def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
-    """Checked tables; `where` is what messages call the source."""
+    """Check the tables; `where` names the source in messages."""
     rest = {name: table for name, table in tables.items() if name != "tune"}
     run, tune = make_config(rest, where), tables.get("tune", {})
     if not isinstance(tune, dict) or set(tune) - {"trials", "metric", "resolutions", "range"}:
@@ -101,21 +101,21 @@ def _numeric(name: str) -> Whole | Number | None:
     return option.kind if option is not None and isinstance(option.kind, (Whole, Number)) else None
 
 
-def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
-    """Run what is missing of the trials, in this process or in several, and return the best."""
+def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> BestTrial:
+    """Run the missing trials, in this process or in several, and return the best trial."""
     _optuna()
     study = _study(config, 0)
     if study.user_attrs.get("identity", config.identity()) != config.identity():
         raise ConfigError(f"{config.journal} belongs to another search; choose another run.directory, or delete it.")
     study.set_user_attr("identity", config.identity())
-    before = _finished(study)
+    before = _count_finished(study)
     tell(f"tune: {before} of {config.trials} trials done before")
     if workers == 1:
         _work(config, before, tell)
     else:
         _share(config, before, workers)
     done = _study(config, 0)
-    missing = config.trials - _finished(done)
+    missing = config.trials - _count_finished(done)
     if missing > 0:
         raise FitError(
             f"{missing} of {config.trials} trials are not in {config.journal}, because workers ended early; "
@@ -125,11 +125,11 @@ def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> Best:
     if not complete:
         raise FitError("No trial could be fitted; widen the search, or look at the data with mrgpssm suggest.")
     best = min(complete, key=lambda t: t.value)
-    return Best(best.value, best.user_attrs["options"], _finished(done))
+    return BestTrial(best.value, best.user_attrs["options"], _count_finished(done))
 
 
 def _share(config: TuneConfig, before: int, workers: int) -> None:
-    """The trials in several processes, which end when this one is stopped."""
+    """Run the trials in several processes, which end when this one is stopped."""
     context = multiprocessing.get_context("spawn")
     crew = [context.Process(target=_work_aside, args=(config, before + number)) for number in range(workers)]
     for process in crew:
@@ -144,16 +144,13 @@ def _share(config: TuneConfig, before: int, workers: int) -> None:
 
 
 def _work_aside(config: TuneConfig, seed: int) -> None:
-    """A terminal sends Ctrl-C to all processes; the first of them answers it for all."""
+    """Work in a child process. It ignores Ctrl-C, which the terminal sends to all processes; the parent stops it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _work(config, seed, None)
 
 
 def _optuna() -> Any:
-    try:
-        return import_module("optuna")
-    except ImportError:
-        raise ConfigError("mrgpssm tune needs Optuna; install mrgpssm[tune].") from None
+    return need("optuna", "mrgpssm tune needs Optuna", "tune")
 
 
 def _study(config: TuneConfig, seed: int) -> Any:
@@ -167,21 +164,21 @@ def _study(config: TuneConfig, seed: int) -> Any:
     return optuna.create_study(study_name=_STUDY, storage=storage, sampler=sampler, load_if_exists=True)
 
 
-def _finished(study: Any) -> int:
+def _count_finished(study: Any) -> int:
     return sum(trial.state.is_finished() for trial in study.trials)
 
 
 def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> None:
-    """Take trials until there are enough of all workers together."""
+    """Run trials until all workers together have run enough."""
     study, data = _study(config, seed), _load(config)
 
     def stop(study: Any, trial: Any) -> None:
         if tell is not None:
-            tell(f"tune: {_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
-        if _finished(study) >= config.trials:
+            tell(f"tune: {_count_finished(study)} of {config.trials} trials, {config.metric} {trial.value}")
+        if _count_finished(study) >= config.trials:
             study.stop()
 
-    if _finished(study) < config.trials:
+    if _count_finished(study) < config.trials:
         study.optimize(lambda trial: _objective(config, data, trial), callbacks=[stop], catch=(FitError,))
 
 
@@ -196,7 +193,7 @@ def _load(config: TuneConfig) -> tuple[list[Sequence], list[Sequence]]:
 
 
 def _objective(config: TuneConfig, data: tuple[list[Sequence], list[Sequence]], trial: Any) -> float:
-    """The mean over outputs of the metric on the validation free run; what the data cannot carry is worst."""
+    """The metric on the validation free run, averaged over outputs; infinite if the options do not fit the data."""
     names = [", ".join(map(str, candidate)) for candidate in config.resolutions]
     chosen = config.resolutions[names.index(trial.suggest_categorical("resolutions", names))]
     options: dict[str, Any] = {"resolutions": list(chosen)}

@@ -14,10 +14,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from mrgpssm.arrays.types import Array, Float, Int
-from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
 from mrgpssm.training.devices import fleet_mesh, fleet_program, on_all, on_first
 from mrgpssm.training.journal import Journal, Progress
+from mrgpssm.training.series import Series
 from mrgpssm.training.settings import Team, TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
 from mrgpssm.training.step import Phase, init_optimiser, step

@@ -1,13 +1,12 @@
 """From checked options and data to a training plan, with all members at their starting values."""
 
-import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.data import Filled, Scaling, Sequence, apply_drive, fill, flatten, trained_on, unseen_rows, with_copies
+from mrgpssm.data import Filled, Scaling, Sequence, apply_drive, fill, masks, trained_on, unseen_rows, with_copies
 from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec
-from mrgpssm.training import Plan
-from mrgpssm.training.members import make_members, start_on_data, training_settings
+from mrgpssm.training.backfit import Plan
+from mrgpssm.training.fleet import Member, make_fleet
 
 Sequences = list[Sequence]
 
@@ -23,13 +22,27 @@ def make_plan(
     filled = [fill(s) for s in [*with_copies(training, spec.bands.folds), *held_out]]
     driven = [apply_drive(spec.structure.drive, f.sequence) for f in filled]
     scalings = [scaling, *fold_scalings(spec, training, scaling)]
-    series, first = flatten(driven, scalings, jnp.dtype(spec.structure.precision)), driven[0]
-    shape = (len(training), len(first.input_names), len(first.output_names))
-    tasks, ssm = make_members(spec, *shape, held_out=len(held_out))
-    if spec.structure.drive:
-        ssm = start_on_data(ssm, series, tasks)
     unseen = _unseen(spec, training, held_out, filled) if spec.training.early_stopping else None
-    return Plan(training_settings(spec), series, tasks, spec.structure.resolutions, unseen), ssm
+    members = list_members(spec, len(training), training[0].outputs.shape[1], len(held_out))
+    return make_fleet(spec, driven, scalings, members, unseen)
+
+
+def list_members(spec: Spec, sequences: int, outputs: int, held_out: int = 0) -> list[Member]:
+    """All restarts and then all folds of every output.
+
+    Restarts train on every given sequence, folds on all but their part. Where there are fewer sequences than folds,
+    the sequences are `with_copies` of them. Nobody trains on the `held_out` ones that come after all of these.
+    Restarts have the first scaling, folds one each after it.
+    """
+    seed, restarts = spec.training.seed, spec.training.restarts
+    folds = masks(spec.bands.folds, sequences)
+    everything = np.arange(folds.shape[1]) < sequences
+    training = np.pad(np.concatenate([np.tile(everything, (restarts, 1)), folds]), ((0, 0), (0, held_out)))
+    return [
+        Member(seed, group, number, columns, training[number], max(0, number - restarts + 1))
+        for group, columns in enumerate(spec.structure.groups(outputs))
+        for number in range(restarts + spec.bands.folds)
+    ]
 
 
 def fold_scalings(spec: Spec, training: Sequences, whole: Scaling) -> list[Scaling]:

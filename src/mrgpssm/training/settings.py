@@ -1,36 +1,38 @@
 """What a training run is told: numbers that are fixed before it starts (paper, supplement E.1)."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
 
-WindowStart = Literal["initial", "cache"]
-Order = Literal["fast-first", "given"]
-Optimiser = Literal["adam", "natural"]
+from mrgpssm.spec import Training, fixed_value
+
 Team = tuple[int, ...]  # components that train together
+_CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
+# No program depends on these: runs that differ in nothing else share their compiled programs.
+_ASIDE = {"seed": 0, "restarts": 1, "ensemble": 1, "early_stopping": False}
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
-    """Hashable, so that it is a static argument of every compiled program."""
+class TrainingSettings(Training):
+    """`Training` without None, and numbers that no user sets. Hashable: a static argument of every compiled program."""
 
-    samples: int = 20
-    windows: int = 20
-    window: int = 50
-    buffer: int = 10
-    cycles: int = 10
-    steps: int = 300
-    learning_rate: float = 0.05
     decay: float = 0.99
     decay_every: int = 10
-    anneal: float = 0.1
     clip: float = 10.0
-    window_start: WindowStart = "cache"
-    order: Order = "fast-first"
-    optimiser: Optimiser = "adam"
-    finetune: int = 0
     patience: int = 25
     chunk: int = 25
     sweep_chunk: int = 1000
+
+    def __post_init__(self):
+        for field in fields(Training):
+            if getattr(self, field.name) is None:
+                object.__setattr__(self, field.name, fixed_value(field))
+        super().__post_init__()
+
+    @classmethod
+    def of(cls, training: Training) -> "TrainingSettings":
+        """For these options; steps go to the device in equal chunks."""
+        given = {field.name: getattr(training, field.name) for field in fields(Training)}
+        chunk = next(c for c in _CHUNKS if training.steps % c == 0)
+        return cls(**(given | _ASIDE), chunk=chunk)
 
     @property
     def window_steps(self) -> int:

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import optax
 
 from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Scalar
-from mrgpssm.data import Series, draw_windows
 from mrgpssm.elbo import ElboTerms, Windows, elbo_terms
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Noise, draw_noise, draw_starts, fastest, rollout
 from mrgpssm.training.natural import natural_step
+from mrgpssm.training.series import Series
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, Health, Learner, Task
+from mrgpssm.training.windows import draw_windows
 
 _RECOVERY = 1.05
 

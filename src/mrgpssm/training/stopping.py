@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.types import Array, Float
-from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
+from mrgpssm.training.series import Series
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_outputs
 

@@ -10,29 +10,13 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from mrgpssm.arrays.types import Array, Float, Int, Key, Keys, Scalar
-from mrgpssm.data import Series
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Noise, departures, draw_driven, draw_process, fastest
+from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit
 from mrgpssm.training.devices import fleet_program
+from mrgpssm.training.series import Series
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_inputs, member_outputs
-
-
-class Walk(eqx.Module):
-    """Where all sequences' samples stand: states of row t, and the noise behind each sample's v."""
-
-    states: Float[Array, "*f k s d"]
-    inducing: Float[Array, "*f k s d m"]
-
-
-def begin(component: Component, sequences: int, samples: int, key: Key) -> Walk:
-    """x_0 ~ q(x_0) and the noise of v for every sequence and sample."""
-    (d, m), dtype = component.inducing_shape, component.dtype
-    key_start, key_v = jax.random.split(key)
-    noise = jax.random.normal(key_start, (sequences, samples, d), dtype)
-    states = jax.vmap(jax.vmap(component.initial.posterior().sample))(noise)
-    return Walk(states, jax.random.normal(key_v, (sequences, samples, d, m), dtype))
 
 
 def rows_of(series: Series, first: Int[Array, ""], count: int) -> Int[Array, "k c"]:
@@ -47,13 +31,13 @@ def walk(
     unit: Float[Array, ""],
     series: Series,
     task: Task,
-    here: Walk,
+    here: Particles,
     first: Int[Array, ""],
     count: int,
     key: Key,
     cached: tuple[Float[Array, "rows _"], ...] = (),
     drawn: tuple[Float[Array, "k s c _"], ...] = (),
-) -> tuple[Walk, Float[Array, "k s c d"]]:
+) -> tuple[Particles, Float[Array, "k s c d"]]:
     """Take every sequence `count` rows further; returns the states *of* those rows, x_first first.
 
     In a cascade, slower components drive this one: by states `cached` for every row of the series, or by the samples
@@ -64,22 +48,13 @@ def walk(
     gaps = series.clock.between(rows, following)
     steps = jnp.where(gaps > 0, gaps, 1.0) / unit  # after a sequence's last row anything will do
     inputs = jnp.concatenate([member_inputs(series, task, rows), *(x[rows] for x in cached)], axis=-1)
-    dynamics = component.dynamics()
-    k, s, d = here.states.shape
-    process = draw_process(key, first, count, (k * s, d), steps.dtype).reshape(k, s, count, d)
-
-    noise = Noise(here.states, here.inducing, process)
-    states = draw_driven(fastest(), dynamics, here.states, inputs, drawn, steps, noise)
-    return Walk(states[:, :, -1], here.inducing), departures(here.states, states)
+    return advance(component, here, inputs, steps, first, key, drawn)
 
 
-def _write(
-    component: Component, unit, series: Series, task: Task, here: Walk, cache: Cache, slower, first, count: int, key
-):
+def _write(component: Component, unit, series: Series, task: Task, here, cache: Cache, slower, first, count: int, key):
     """One chunk of a cache: means over samples of outputs and states, and the states' deviations."""
     here, states = walk(component, unit, series, task, here, first, count, key, cached=slower)
-    outputs = jax.vmap(jax.vmap(jax.vmap(component.emission)))(states)
-    rows = rows_of(series, first, count)
+    outputs, rows = emit(component, states), rows_of(series, first, count)
 
     def put(store, values):
         return store.at[rows].set(values, mode="drop")
@@ -92,33 +67,34 @@ def _write(
     return here, cache
 
 
-def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[Walk, ...], first, count: int, key):
-    """One chunk of E log p(y | x) with all components together."""
+def walk_all(
+    ssm: SSM[Component], units, series: Series, task: Task, here: tuple[Particles, ...], first, count: int, key: Key
+) -> tuple[tuple[Particles, ...], Float[Array, "k s c y"]]:
+    """The same with all components together; returns samples of the outputs of those rows."""
     moved, states = list(here), {}
     for index in ssm.walk_order():
         drawn, own = tuple(states[j] for j in ssm.slower(index)), jax.random.fold_in(key, index)
         moved[index], states[index] = walk(
             ssm.components[index], units[index], series, task, here[index], first, count, own, drawn=drawn
         )
-    parts = [jax.vmap(jax.vmap(jax.vmap(c.emission)))(states[index]) for index, c in enumerate(ssm.components)]
-    predictions = sum(parts[1:], start=parts[0])
+    parts = [emit(component, states[index]) for index, component in enumerate(ssm.components)]
+    return tuple(moved), sum(parts[1:], start=parts[0])
+
+
+def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[Particles, ...], first, count: int, key):
+    """One chunk of E log p(y | x) with all components together."""
+    moved, predictions = walk_all(ssm, units, series, task, here, first, count, key)
     rows = rows_of(series, first, count)
     known = (rows < series.clock.shape[0]) & task.training[:, None]
     measured = member_outputs(series, task, jnp.minimum(rows, series.clock.shape[0] - 1))
     measured = jnp.where(known[:, :, None], measured, jnp.nan)
-    return tuple(moved), jnp.sum(log_likelihood(measured, predictions, ssm.observation_variance()))
+    return moved, jnp.sum(log_likelihood(measured, predictions, ssm.observation_variance()))
 
 
 _EACH = eqx.if_array(0)
-_begin = fleet_program(begin, (_EACH, None, None, 0))
+_begin = fleet_program(draw_particles, (_EACH, None, 0))
 _write_fleet = fleet_program(_write, (_EACH, None, None, _EACH, 0, 0, 0, None, None, 0))
 _score_fleet = fleet_program(_score, (_EACH, None, None, _EACH, 0, None, None, 0))
-
-
-def _chunks(longest: int, chunk: int) -> tuple[int, int]:
-    """Length and number of equal chunks that cover the longest sequence, with as few idle rows as there can be."""
-    chunks = -(-longest // chunk)
-    return -(-longest // chunks), chunks
 
 
 def sweep(
@@ -140,10 +116,10 @@ def sweep(
     `slower` are the cached states of the components that drive it in a cascade.
     """
     unit = jnp.asarray(resolution, series.clock.dtype)
-    count, chunks = _chunks(longest, chunk)
-    here = _begin(mesh, component, series.lengths.shape[0], samples, keys)
-    for index in range(chunks):
-        first = jnp.asarray(index * count, jnp.int32)
+    count, firsts = cut_rows(longest, chunk)
+    here = _begin(mesh, component, (series.lengths.shape[0], samples), keys)
+    for number in firsts:
+        first = jnp.asarray(number, jnp.int32)
         here, cache = _write_fleet(mesh, component, unit, series, tasks, here, cache, slower, first, count, keys)
     return cache
 
@@ -166,12 +142,12 @@ def series_bound(
     a cascade every sample has inputs of its own, so that chunks of one size in memory have fewer rows.
     """
     units = tuple(jnp.asarray(r, series.clock.dtype) for r in resolutions)
-    count, chunks = _chunks(longest, max(1, chunk // samples) if ssm.cascading else chunk)
-    fold, sequences = jax.vmap(jax.random.fold_in, in_axes=(0, None)), series.lengths.shape[0]
-    here = tuple(_begin(mesh, c, sequences, samples, fold(keys, index)) for index, c in enumerate(ssm.components))
+    count, firsts = cut_rows(longest, max(1, chunk // samples) if ssm.cascading else chunk)
+    fold, shape = jax.vmap(jax.random.fold_in, in_axes=(0, None)), (series.lengths.shape[0], samples)
+    here = tuple(_begin(mesh, c, shape, fold(keys, index)) for index, c in enumerate(ssm.components))
     total = _divergences(mesh, ssm, tasks)
-    for index in range(chunks):
-        first = jnp.asarray(index * count, jnp.int32)
+    for number in firsts:
+        first = jnp.asarray(number, jnp.int32)
         here, likelihood = _score_fleet(mesh, ssm, units, series, tasks, here, first, count, keys)
         total = total + likelihood
     return total

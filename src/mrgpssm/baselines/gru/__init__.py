@@ -1,4 +1,4 @@
-"""A gated recurrent network trained to simulate; written by hand on JAX, trained in fleets."""
+"""A gated recurrent network trained to simulate, written in JAX and trained in fleets."""
 
 from mrgpssm.baselines.gru.estimator import GRU, fit_together
 

@@ -11,7 +11,7 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.baselines.bands import Calibration, calibrate
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
-from mrgpssm.baselines.gru.fleet import Best, Member, left_out, simulate, train
+from mrgpssm.baselines.gru.fleet import BestWeights, Member, left_out, simulate, train
 from mrgpssm.baselines.gru.layout import Candidate, Layout, lay_out, network_features
 from mrgpssm.baselines.gru.network import Weights
 from mrgpssm.baselines.scoring import Predictive
@@ -33,12 +33,13 @@ class OutputNetworks:
 
 
 class GRU(AbstractBaseline):
-    """An ensemble of gated recurrent networks, one ensemble per output, trained to simulate.
+    """An ensemble of gated recurrent networks per output, trained to simulate.
 
-    Each restart leaves out another part of the training data and keeps the weights that simulate it best; the settings
-    (width, learning rate, with or without exponential averages of the inputs) with the lowest left-out loss over all
-    restarts win. Training windows start with a burn-in that scores nothing and in which half of the windows see the
-    measured outputs, so that a warm-up can set the state. Mean and quantiles are averages over the restarts.
+    Each restart leaves out another part of the training data and keeps the weights that simulate that part best. The
+    settings (width, learning rate, with or without exponential averages of the inputs) with the lowest left-out loss
+    over all restarts are chosen. Training windows start with a burn-in that does not enter the loss. In half of the
+    windows the network sees the measured outputs of the burn-in, so that a warm-up can set its state. Mean and
+    quantiles are averages over the restarts.
     """
 
     title = "GRU"
@@ -84,7 +85,7 @@ class GRU(AbstractBaseline):
         joined = Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in _PARTS))
         return Predictive(mean.T, joined.apply(quantiles.transpose(2, 1, 0)))
 
-    def chosen(self) -> dict[str, Any]:
+    def describe_choice(self) -> dict[str, Any]:
         return {
             name: asdict(o.candidate) | {"left_out_loss": o.left_out_loss}
             for name, o in zip(self.output_names_, self.outputs_, strict=True)
@@ -120,7 +121,7 @@ _PARTS = ("shift", "scales", "tails")
 
 
 def fit_together(models: list[GRU], training: list[list[Sequence]], progress: bool = True) -> list[GRU]:
-    """Fit model i to training[i], all as one program; the models must have the same options but for the seed."""
+    """Fit model i to training[i], all in one program. The models may differ in their seed only."""
     recordings = [model.prepare(sequences) for model, sequences in zip(models, training, strict=True)]
     report = reporter("GRU fleet", progress)
     learn_together(models, recordings, report)
@@ -129,7 +130,7 @@ def fit_together(models: list[GRU], training: list[list[Sequence]], progress: bo
 
 
 def learn_together(models: list[GRU], sets: list[list[Recording]], report: Report) -> None:
-    """Lay all data end to end, train every restart of every candidate of every output, and let the best win."""
+    """Train every restart of every candidate of every output, and keep the best candidate of each output."""
     with floating_point("float32"):
         layout = lay_out([m.get_params() for m in models], sets)
         best = train(layout.rows, layout.members, layout.program, report)
@@ -140,7 +141,7 @@ def learn_together(models: list[GRU], sets: list[list[Recording]], report: Repor
         model.outputs_ = [_winner(layout, best, held, number, column) for column in range(outputs)]
 
 
-def _winner(layout: Layout, best: Best, held: list[np.ndarray], problem: int, column: int) -> OutputNetworks:
+def _winner(layout: Layout, best: BestWeights, held: list[np.ndarray], problem: int, column: int) -> OutputNetworks:
     """The candidate with the lowest left-out loss over its restarts."""
     losses = np.asarray(best.loss, float)
     groups = [np.array(layout.index[problem, column, c]) for c in range(len(layout.candidates))]

@@ -52,8 +52,8 @@ class Program(eqx.Module):
     longest: int
 
 
-class Best(eqx.Module):
-    """Left-out loss of the best weights so far, and the step they are from."""
+class BestWeights(eqx.Module):
+    """The best weights so far, their left-out loss, and the step they were found at."""
 
     loss: Float[Array, "*m"]
     step: Int[Array, "*m"]
@@ -68,14 +68,14 @@ def assemble(
     return jnp.concatenate([features * wide, (known * y)[..., None], known[..., None]], axis=-1)
 
 
-def train(rows: Rows, members: Member, program: Program, report: Callable[[str], None]) -> Best:
-    """Adam with a cosine schedule; the weights with the lowest left-out loss are kept, member by member."""
+def train(rows: Rows, members: Member, program: Program, report: Callable[[str], None]) -> BestWeights:
+    """Adam with a cosine schedule. Every member keeps the weights with the lowest left-out loss."""
     features, width = rows.features.shape[1] + 2, members.units.shape[-1]
     weights = jax.vmap(lambda key: init_weights(features, width, key=key))(members.key)
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
     state = jax.vmap(optimiser.init)(weights)  # pyright: ignore[reportArgumentType]
     count = members.column.shape[0]
-    best = Best(jnp.full((count,), jnp.inf, jnp.float32), jnp.zeros((count,), jnp.int32), weights)
+    best = BestWeights(jnp.full((count,), jnp.inf, jnp.float32), jnp.zeros((count,), jnp.int32), weights)
     for begun in range(0, program.steps, program.chunk):
         weights, state = _advance(rows, members, weights, state, jnp.int32(begun), program, optimiser.update)
         best = _keep_best(rows, members, weights, best, jnp.int32(begun + program.chunk), program)
@@ -134,7 +134,7 @@ def left_out_run(rows: Rows, member: Member, weights: Weights, program: Program)
 
 
 @eqx.filter_jit
-def _keep_best(rows: Rows, members: Member, weights: Weights, best: Best, step, program: Program) -> Best:
+def _keep_best(rows: Rows, members: Member, weights: Weights, best: BestWeights, step, program: Program) -> BestWeights:
     def judge(member, weights):
         mean, quantiles, y, counted = left_out_run(rows, member, weights, program)
         return loss(mean[:, None], quantiles[:, None], y[:, None], counted[:, None])
@@ -146,7 +146,7 @@ def _keep_best(rows: Rows, members: Member, weights: Weights, best: Best, step, 
         return jnp.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
 
     kept = jax.tree.map(pick, weights, best.weights)
-    return Best(jnp.where(better, now, best.loss), jnp.where(better, step, best.step), kept)
+    return BestWeights(jnp.where(better, now, best.loss), jnp.where(better, step, best.step), kept)
 
 
 @eqx.filter_jit

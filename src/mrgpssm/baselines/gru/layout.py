@@ -1,4 +1,4 @@
-"""Problems, outputs, candidates and restarts laid out as the members of one fleet."""
+"""Lay out problems, outputs, candidates and restarts as the members of one fleet."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.baselines.base import Recording
-from mrgpssm.baselines.folds import Fold, leave_one_out, merge
+from mrgpssm.baselines.folds import RowFold, leave_one_out, merge
 from mrgpssm.baselines.gru.fleet import Member, Program, Rows
 from mrgpssm.baselines.lags import exponential_averages
 from mrgpssm.errors import DataError
@@ -19,7 +19,7 @@ _LEAST_ROWS = 24
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings to choose from: hidden units, learning rate, and whether exponential averages are inputs too."""
+    """Settings to choose from: hidden units, learning rate, and whether to add exponential averages of the inputs."""
 
     width: int
     learning_rate: float
@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Layout:
-    """The fleet: data, members, sizes, and where each (problem, output, candidate) has its restarts."""
+    """The fleet: data, members, sizes, and the members of each (problem, output, candidate)."""
 
     rows: Rows
     members: Member
@@ -82,8 +82,8 @@ def lay_out(options: list[dict[str, Any]], sets: list[list[Recording]]) -> Layou
     return Layout(rows, _stack(drafts), program, grid, scales, index)
 
 
-def _program(options: dict[str, Any], splits: list[list[Fold]]) -> Program:
-    """Window and burn-in shrink until every member has a stretch that holds them."""
+def _program(options: dict[str, Any], splits: list[list[RowFold]]) -> Program:
+    """The sizes; window and burn-in shrink until every member has a stretch long enough for them."""
     room = min(max(len(p) for p in merge(fold.train)) for folds in splits for fold in folds)
     if room < _LEAST_ROWS:
         raise DataError(f"A GRU needs training stretches of at least {_LEAST_ROWS} rows; the longest has {room}.")
@@ -115,8 +115,8 @@ def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows,
     return rows, [[next(starts) for _ in recordings] for recordings in sets]
 
 
-def _place(fold: Fold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
-    """Window starts and their counts per stretch; first row, length and known past of what is left out."""
+def _place(fold: RowFold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
+    """Window starts and their counts per stretch; first row, length and warm-up of the left-out range."""
     stretches = merge(fold.train)
     counts = [max(0, len(p) - program.burn - program.window + 1) for p in stretches]
     held = fold.test[0]
@@ -131,11 +131,11 @@ def _masks(candidate: Candidate, width: int, inputs: int, features: int) -> tupl
 
 
 def _stack(drafts: list[tuple]) -> Member:
-    """Members side by side; stretches are padded with empty ones."""
+    """Stack the members; missing stretches are empty ones."""
     columns, places, masks, rates, seeds = zip(*drafts, strict=True)
     most = max(len(p[0]) for p in places)
 
-    def padded(k: int) -> jax.Array:
+    def pad(k: int) -> jax.Array:
         return jnp.asarray(np.stack([np.pad(p[k], (0, most - len(p[k]))) for p in places]), jnp.int32)
 
     def numbers(values) -> jax.Array:
@@ -144,8 +144,8 @@ def _stack(drafts: list[tuple]) -> Member:
     keys = [int(np.random.SeedSequence(s).generate_state(1)[0]) for s in seeds]
     return Member(
         column=numbers(columns),
-        starts=padded(0),
-        counts=padded(1),
+        starts=pad(0),
+        counts=pad(1),
         held=numbers([p[2] for p in places]),
         held_rows=numbers([p[3] for p in places]),
         known=numbers([p[4] for p in places]),

@@ -86,7 +86,7 @@ def readout(raw: Float[Array, "t n o"]) -> tuple[Float[Array, "t n"], Float[Arra
 def loss(
     mean: Float[Array, "t n"], quantiles: Float[Array, "t n l"], y: Float[Array, "t n"], weight: Float[Array, "t n"]
 ) -> Float[Array, ""]:
-    """Weighted mean of (y - mean)² + 2 pinball: the second term is the CRPS as seen by the levels."""
+    """Weighted mean of (y - mean)² + 2 pinball; the second term approximates the CRPS at the levels."""
     levels = jnp.asarray(LEVELS, y.dtype)[None, None]
     excess = quantiles - y[..., None]
     pinball = jnp.mean(jnp.maximum((1 - levels) * excess, -levels * excess), axis=-1)

@@ -1,4 +1,4 @@
-"""From evidence to sections: one module per family of figures. Only NumPy; who draws is not known here."""
+"""Turn evidence into sections: one module per family of figures. Needs NumPy only; drawing happens elsewhere."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ from mrgpssm.report.charts.residuals import autocorrelations, cross_correlations
 from mrgpssm.report.charts.scales import horizon_growth, spectra
 from mrgpssm.report.charts.simulation import components, simulation, worst
 from mrgpssm.report.charts.training import training
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 
-SECTIONS: tuple[Callable[[Evidence], Section], ...] = (
+SECTIONS: tuple[Callable[[RunEvidence], Section], ...] = (
     simulation,
     worst,
     components,
@@ -31,6 +31,6 @@ SECTIONS: tuple[Callable[[Evidence], Section], ...] = (
 )
 
 
-def sections(evidence: Evidence) -> list[Section]:
-    """All figures of a report, in reading order: what it does, how honest it is, why, and how it got there."""
+def sections(evidence: RunEvidence) -> list[Section]:
+    """All figures of a report, in reading order: the simulation, its uncertainty, its errors, and training."""
     return [make(evidence) for make in SECTIONS]

@@ -1,17 +1,17 @@
-"""Are the bands honest? Probability integral transform, and coverage against what was promised."""
+"""Are the bands calibrated? Probability integral transform, and actual against nominal coverage."""
 
 import numpy as np
 
 from mrgpssm.report.chart import Bars, Line, Panel, Points, Rule, Section
 from mrgpssm.report.diagnostics.calibration import coverage_curve, pit_shares
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 
 
-def calibration(evidence: Evidence) -> Section:
+def calibration(evidence: RunEvidence) -> Section:
     """PIT histogram and coverage curve of every output."""
     panels = []
     for k, name in enumerate(evidence.output_names):
-        measured, levels, quantiles = evidence.stacked(k)
+        measured, levels, quantiles = evidence.stack(k)
         panels += [_pit(name, measured, levels, quantiles), _coverage(name, measured, levels, quantiles)]
     lead = (
         "Left: how often a measured value falls into each slice of the predicted distribution; honest bands give an "
@@ -28,18 +28,38 @@ def _pit(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np.ndar
     density = shares / width
     ends = 100 * (shares[0] + shares[-1])
     note = f"{ends:.0f} % of the values in the two outer slices, {100 * (width[0] + width[-1]):.0f} % expected"
-    marks = (Bars("measured values", edges[:-1] + width / 2, density, "model", 0.92 * width, alpha=0.75),
-             Rule("calibrated", 1.0))  # fmt: skip
-    return Panel(name, "predicted probability", "share / expected share", marks, note=note, x_range=(0.0, 1.0),
-                 alt=f"Histogram of the probability integral transform of {name}: {note}.")  # fmt: skip
+    marks = (
+        Bars("measured values", edges[:-1] + width / 2, density, "model", 0.92 * width, alpha=0.75),
+        Rule("calibrated", 1.0),
+    )
+    return Panel(
+        title=name,
+        x_label="predicted probability",
+        y_label="share / expected share",
+        marks=marks,
+        note=note,
+        x_range=(0.0, 1.0),
+        alt=f"Histogram of the probability integral transform of {name}: {note}.",
+    )
 
 
 def _coverage(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np.ndarray) -> Panel:
     nominal, actual = (100 * v for v in coverage_curve(measured, levels, quantiles))
     diagonal = np.array([0.0, 100.0])
-    marks = (Line("honest", diagonal, diagonal, "muted", 1.0, dash=True), Line("actual", nominal, actual, "model"),
-             Points("actual", nominal, actual, "model"))  # fmt: skip
+    marks = (
+        Line("honest", diagonal, diagonal, "muted", 1.0, dash=True),
+        Line("actual", nominal, actual, "model"),
+        Points("actual", nominal, actual, "model"),
+    )
     at = int(np.argmin(np.abs(nominal - 90)))
     note = f"the {nominal[at]:.0f} % band holds {actual[at]:.0f} %"
-    return Panel(name, "promised / %", "held / %", marks, note=note, x_range=(0.0, 102.0), y_range=(0.0, 102.0),
-                 alt=f"Share of measured {name} inside bands against their nominal share: {note}.")  # fmt: skip
+    return Panel(
+        title=name,
+        x_label="promised / %",
+        y_label="held / %",
+        marks=marks,
+        note=note,
+        x_range=(0.0, 102.0),
+        y_range=(0.0, 102.0),
+        alt=f"Share of measured {name} inside bands against their nominal share: {note}.",
+    )

@@ -1,12 +1,12 @@
-"""Other starts and other resolutions: how much of the result is luck, and how much is choice."""
+"""Other starts and other resolutions: how much the result depends on the seed and on the choice of resolutions."""
 
 import numpy as np
 
 from mrgpssm.report.chart import Bars, Heat, Panel, Points, Section, Ticks
-from mrgpssm.report.evidence import Evidence, Rival, score
+from mrgpssm.report.evidence import OtherModel, RunEvidence, score
 
 
-def restart_spread(evidence: Evidence) -> Section:
+def restart_spread(evidence: RunEvidence) -> Section:
     """Bounds of all restarts of every model, relative to the best."""
     key, title, bounds = "restarts", "Was it luck? Restarts", evidence.learned.bounds
     if bounds.shape[1] < 2:
@@ -24,11 +24,21 @@ def restart_spread(evidence: Evidence) -> Section:
     mixed = evidence.learned.mixed
     best = np.sort(below, axis=1)[:, :mixed]  # those that were given up come last
     kept = np.repeat(np.arange(len(names), dtype=float), mixed)
-    marks = (Points("a start", values, rows.astype(float), "model", 10.0, 0.6),
-             Points("kept", best.ravel(), kept, "residual", 10.0))  # fmt: skip
+    marks = (
+        Points("a start", values, rows.astype(float), "model", 10.0, 0.6),
+        Points("kept", best.ravel(), kept, "residual", 10.0),
+    )
     ticks = Ticks(tuple(float(i) for i in range(len(names))), names)
-    panel = Panel("All restarts", "bound below the best / nats", "output", marks, note=note, y_ticks=ticks,
-                  y_range=(len(names) - 0.5, -0.5), alt=f"Spread of the lower bounds of restarts: {note}.")  # fmt: skip
+    panel = Panel(
+        title="All restarts",
+        x_label="bound below the best / nats",
+        y_label="output",
+        marks=marks,
+        note=note,
+        y_ticks=ticks,
+        y_range=(len(names) - 0.5, -0.5),
+        alt=f"Spread of the lower bounds of restarts: {note}.",
+    )
     kept_are = "restart with the best bound on the training data was kept"
     if mixed > 1:
         kept_are = f"{mixed} restarts with the best bounds on the training data were kept, as a mixture"
@@ -36,7 +46,7 @@ def restart_spread(evidence: Evidence) -> Section:
     return Section(key, title, lead, (panel,), columns=2)
 
 
-def resolution_grid(evidence: Evidence) -> Section:
+def resolution_grid(evidence: RunEvidence) -> Section:
     """RMSE of this run beside runs with other resolutions."""
     key, title = "resolutions", "Would other resolutions do better?"
     if not evidence.rivals:
@@ -44,7 +54,7 @@ def resolution_grid(evidence: Evidence) -> Section:
         return Section(key, title, "", missing=why)
     panels = []
     for name, found in zip(evidence.output_names, score(evidence), strict=True):
-        own = Rival("this run", evidence.resolutions, {name: found["rmse"]})
+        own = OtherModel("this run", evidence.resolutions, {name: found["rmse"]})
         rivals = [own, *(r for r in evidence.rivals if name in r.rmse)]
         panels.append(_ranking(evidence, rivals, name))
         if len(rivals) > 3 and all(len(set(r.resolutions)) <= 2 for r in rivals):
@@ -57,21 +67,30 @@ def resolution_grid(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels), columns=2)
 
 
-def _ranking(evidence: Evidence, rivals: list[Rival], name: str) -> Panel:
+def _ranking(evidence: RunEvidence, rivals: list[OtherModel], name: str) -> Panel:
     ranked = sorted(rivals, key=lambda r: r.rmse[name])
     place = np.arange(len(ranked), dtype=float)
     own = np.array([r.name == "this run" for r in ranked])
     errors = np.array([r.rmse[name] for r in ranked])
     labels = tuple(f"{r.name} ({', '.join(map(str, r.resolutions))})" for r in ranked)
     best = "this run is the best" if own[0] else f"{ranked[0].name} is better"
-    marks = (Bars("other runs", place[~own], errors[~own], "faint", 0.7, across=True),
-             Bars("this run", place[own], errors[own], "model", 0.7, across=True))  # fmt: skip
-    return Panel(name, f"RMSE of {evidence.labelled(name)}", "resolutions", marks, note=best,
-                 y_ticks=Ticks(tuple(map(float, place)), labels), y_range=(len(ranked) - 0.5, -0.5),
-                 alt=f"RMSE of {name} by resolutions: {best}.")  # fmt: skip
+    marks = (
+        Bars("other runs", place[~own], errors[~own], "faint", 0.7, across=True),
+        Bars("this run", place[own], errors[own], "model", 0.7, across=True),
+    )
+    return Panel(
+        title=name,
+        x_label=f"RMSE of {evidence.label(name)}",
+        y_label="resolutions",
+        marks=marks,
+        note=best,
+        y_ticks=Ticks(tuple(map(float, place)), labels),
+        y_range=(len(ranked) - 0.5, -0.5),
+        alt=f"RMSE of {name} by resolutions: {best}.",
+    )
 
 
-def _grid(rivals: list[Rival], name: str) -> Panel:
+def _grid(rivals: list[OtherModel], name: str) -> Panel:
     """The best RMSE of every pair of resolutions; the slower one along x."""
     known = sorted({r for rival in rivals for r in rival.resolutions})
     table = np.full((len(known), len(known)), np.nan)
@@ -82,6 +101,15 @@ def _grid(rivals: list[Rival], name: str) -> Panel:
     places = np.arange(len(known), dtype=float)
     best = min(rivals, key=lambda r: r.rmse[name])
     note = f"best: {', '.join(map(str, best.resolutions))} with RMSE {best.rmse[name]:.3g}"
-    return Panel(name, "slow resolution", "fast resolution", (Heat("RMSE", places, places, table),), note=note,
-                 x_ticks=ticks, y_ticks=ticks, alt=f"RMSE of {name} over pairs of resolutions; {note}.",
-                 x_range=(-0.5, len(known) - 0.5), y_range=(-0.5, len(known) - 0.5))  # fmt: skip
+    return Panel(
+        title=name,
+        x_label="slow resolution",
+        y_label="fast resolution",
+        marks=(Heat("RMSE", places, places, table),),
+        note=note,
+        x_ticks=ticks,
+        y_ticks=ticks,
+        alt=f"RMSE of {name} over pairs of resolutions; {note}.",
+        x_range=(-0.5, len(known) - 0.5),
+        y_range=(-0.5, len(known) - 0.5),
+    )

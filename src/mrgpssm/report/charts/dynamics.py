@@ -1,16 +1,17 @@
-"""What was learned: the drift of every component, and which inputs it listens to."""
+"""The learned dynamics: the drift of every component, and which inputs matter to it."""
 
 import numpy as np
 
+from mrgpssm.prediction.learned import DriftMap, LearnedComponent
 from mrgpssm.report.chart import Bars, Heat, Panel, Points, Section, Ticks
 from mrgpssm.report.charts.simulation import component_label
-from mrgpssm.report.evidence import Component, DriftMap, Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import part_role
 
 _MOST = 12
 
 
-def drift_fields(evidence: Evidence) -> Section:
+def drift_fields(evidence: RunEvidence) -> Section:
     """dx/dt of every component over its level and its most relevant input."""
     maps = evidence.learned.drifts
     key, title = "drift", "What was learned: drift"
@@ -27,7 +28,7 @@ def drift_fields(evidence: Evidence) -> Section:
     return Section(key, title, lead, panels)
 
 
-def relevance(evidence: Evidence) -> Section:
+def relevance(evidence: RunEvidence) -> Section:
     """1 / lengthscale of every input, and the linear gain beside it."""
     panels = []
     for group, parts in zip(evidence.learned.groups, evidence.learned.components, strict=True):
@@ -45,23 +46,20 @@ def relevance(evidence: Evidence) -> Section:
     return Section("relevance", "What was learned: which inputs matter", lead, tuple(panels), columns=2)
 
 
-def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
+def _drift(evidence: RunEvidence, m: DriftMap, index: int) -> Panel:
     output, driver = evidence.output_names[m.output], evidence.drive_names[m.input]
     place = index % len(evidence.resolutions)
     density = Points("visited by the test", m.visited[:, 0], m.visited[:, 1], "measured", 2.2, 0.35)
-    inside = (
-        (m.inducing[:, 0] >= m.level[0]) & (m.inducing[:, 0] <= m.level[-1])
-        & (m.inducing[:, 1] >= m.drive[0]) & (m.inducing[:, 1] <= m.drive[-1])
-    )  # fmt: skip
-    x, y = m.inducing[inside].T
-    rings = Points("inducing points", x, y, "part4", 8.0, hollow=True)
+    x, y = m.inducing.T
+    inside = (x >= m.level[0]) & (x <= m.level[-1]) & (y >= m.drive[0]) & (y <= m.drive[-1])
+    rings = Points("inducing points", x[inside], y[inside], "part4", 8.0, hollow=True)
     unit = evidence.units.get(output, "")
     note = f"{component_label(evidence, place)}, {int(inside.sum())} of {len(inside)} inducing points in view"
     return Panel(
         title=output,
         note=note,
         x_label=f"level of the component{' / ' + unit if unit else ''}",
-        y_label=evidence.labelled(driver),
+        y_label=evidence.label(driver),
         marks=(
             Heat(f"rate{' / ' + unit if unit else ''} per s", m.level, m.drive, m.drift, diverging=True),
             density,
@@ -74,18 +72,30 @@ def _drift(evidence: Evidence, m: DriftMap, index: int) -> Panel:
 
 
 def _bars(
-    evidence: Evidence, parts: tuple[Component, ...], values: list[np.ndarray], name: str, label: str, note: str
+    evidence: RunEvidence,
+    parts: tuple[LearnedComponent, ...],
+    values: list[np.ndarray],
+    name: str,
+    label: str,
+    note: str,
 ) -> Panel:
     """Grouped bars, first input at the top."""
     names = (*evidence.drive_names, *evidence.learned.states)
     count, inputs = len(parts), len(names)
     height = 0.8 / count
-    marks = tuple(
-        Bars(component_label(evidence, i), np.arange(inputs) + (i - (count - 1) / 2) * height, v, part_role(i),
-             0.92 * height, across=True)
-        for i, v in enumerate(values)
-    )  # fmt: skip
+    marks = []
+    for i, v in enumerate(values):
+        place = np.arange(inputs) + (i - (count - 1) / 2) * height
+        marks.append(Bars(component_label(evidence, i), place, v, part_role(i), 0.92 * height, across=True))
     strongest = names[int(np.argmax(np.sum(values, axis=0)))]
     ticks = Ticks(tuple(float(i) for i in range(inputs)), names)
-    return Panel(name, label, "input", marks, note=note, y_ticks=ticks, y_range=(inputs - 0.5, -0.5),
-                 alt=f"Relevance of each input for {name}, {note}: {strongest} matters most.")  # fmt: skip
+    return Panel(
+        title=name,
+        x_label=label,
+        y_label="input",
+        marks=tuple(marks),
+        note=note,
+        y_ticks=ticks,
+        y_range=(inputs - 0.5, -0.5),
+        alt=f"Relevance of each input for {name}, {note}: {strongest} matters most.",
+    )

@@ -1,14 +1,14 @@
-"""Is the test about what training showed? Inputs of both, and how sure the model is where."""
+"""Do the test inputs lie in the training range? Inputs of both, and the predicted uncertainty along them."""
 
 import numpy as np
 
 from mrgpssm.report.chart import Bars, Line, Mark, Panel, Section
 from mrgpssm.report.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import part_role
 
 
-def input_coverage(evidence: Evidence) -> Section:
+def input_coverage(evidence: RunEvidence) -> Section:
     """Per input: shares of training and test rows, and the predicted deviation along it."""
     key, title = "inputs", "Does the test ask what training showed?"
     if evidence.training is None:
@@ -32,7 +32,7 @@ def input_coverage(evidence: Evidence) -> Section:
 
 
 def _shares(
-    evidence: Evidence, name: str, trained: np.ndarray, asked: np.ndarray, edges: np.ndarray, beyond: float
+    evidence: RunEvidence, name: str, trained: np.ndarray, asked: np.ndarray, edges: np.ndarray, beyond: float
 ) -> Panel:
     centre, width = (edges[:-1] + edges[1:]) / 2, float(edges[1] - edges[0])
     note = f"{_share(beyond)} of the test rows outside the training range"
@@ -40,11 +40,18 @@ def _shares(
         Bars("training", centre, 100 * shares(trained, edges), "faint", width),
         Line("test", centre, 100 * shares(asked, edges), "model", 1.6, steps=True),
     )
-    return Panel(name, evidence.labelled(name), "share of rows / %", marks, note=note, x_range=_span(edges),
-                 alt=f"Histogram of the input {name} in training and test; {note}.")  # fmt: skip
+    return Panel(
+        title=name,
+        x_label=evidence.label(name),
+        y_label="share of rows / %",
+        marks=marks,
+        note=note,
+        x_range=_span(edges),
+        alt=f"Histogram of the input {name} in training and test; {note}.",
+    )
 
 
-def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarray) -> Panel:
+def _deviation(evidence: RunEvidence, name: str, asked: np.ndarray, edges: np.ndarray) -> Panel:
     """Predicted deviation of every output along one input, relative to the output's mean predicted deviation."""
     centre = (edges[:-1] + edges[1:]) / 2
     marks: list[Mark] = []
@@ -56,9 +63,16 @@ def _deviation(evidence: Evidence, name: str, asked: np.ndarray, edges: np.ndarr
         at = int(np.nanargmax(along))
         highest = max(highest, (float(along[at]), output, float(centre[at])))
     note = f"largest: {highest[0]:.1f} times the average of {highest[1]} at {highest[2]:.3g}"
-    return Panel(name, evidence.labelled(name), "predicted deviation / its average", tuple(marks), note=note,
-                 x_range=_span(edges), y_range=(0.0, 1.15 * max(highest[0], 1.0)),
-                 alt=f"Predicted deviation along the input {name}; {note}.")  # fmt: skip
+    return Panel(
+        title=name,
+        x_label=evidence.label(name),
+        y_label="predicted deviation / its average",
+        marks=tuple(marks),
+        note=note,
+        x_range=_span(edges),
+        y_range=(0.0, 1.15 * max(highest[0], 1.0)),
+        alt=f"Predicted deviation along the input {name}; {note}.",
+    )
 
 
 def _share(share: float) -> str:

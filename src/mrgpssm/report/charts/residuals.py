@@ -1,4 +1,4 @@
-"""What the model leaves: does the error remember itself, and does it follow an input?"""
+"""Residuals: is the error correlated in time, and with the inputs?"""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
 from mrgpssm.report.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import PARTS, part_role
 
 _UNEVEN = "The recordings are sampled unevenly, so lags have no common length and correlations are not drawn."
@@ -23,20 +23,20 @@ class Follows:
 
     @property
     def peak(self) -> tuple[float, float]:
-        """The strongest correlation after the input acted, and its lag in rows."""
+        """The strongest correlation at a lag of zero or more, and that lag in rows."""
         after = np.where(self.lags >= 0, np.abs(self.values), 0.0)
         at = int(np.argmax(after))
         return float(self.values[at]), float(self.lags[at])
 
 
-def lag_rows(evidence: Evidence) -> int:
-    """How far to look: ten steps of the slowest component, at least 40 rows, at most a quarter of the longest run."""
+def lag_rows(evidence: RunEvidence) -> int:
+    """The largest lag: ten steps of the slowest component, at least 40 rows, at most a quarter of the longest run."""
     longest = max(len(r.elapsed) for r in evidence.recordings)
     return int(max(min(max(10 * max(evidence.resolutions), 40), longest // 4, 1000), 1))
 
 
-def follows(evidence: Evidence, output: int) -> list[Follows]:
-    """The error of one output against every input."""
+def follows(evidence: RunEvidence, output: int) -> list[Follows]:
+    """Cross-correlations of the error of one output with every input."""
     lags, errors = lag_rows(evidence), evidence.errors(output)
     count = sum(int((~np.isnan(e)).sum()) for e in errors)
     own = autocorrelation(errors, lags)
@@ -49,10 +49,10 @@ def follows(evidence: Evidence, output: int) -> list[Follows]:
     return found
 
 
-def autocorrelations(evidence: Evidence) -> Section:
+def autocorrelations(evidence: RunEvidence) -> Section:
     """Autocorrelation of every output's error, with 99 % limits."""
     key, title = "autocorrelation", "Does the error remember itself?"
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing=_UNEVEN)
     lags = lag_rows(evidence)
     time = evidence.dt * np.arange(lags + 1)
@@ -68,9 +68,16 @@ def autocorrelations(evidence: Evidence) -> Section:
         )
         marks = (Line("autocorrelation", time, r, "residual"), Rule("99 % limit", limit), Rule("99 % limit", -limit))
         panels.append(
-            Panel(name, "lag / s", "autocorrelation of the error", marks, note=note, y_range=_symmetric(r, -0.25),
-                  alt=f"Autocorrelation of the error of {name}: {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="lag / s",
+                y_label="autocorrelation of the error",
+                marks=marks,
+                note=note,
+                y_range=_symmetric(r, -0.25),
+                alt=f"Autocorrelation of the error of {name}: {note}.",
+            )
+        )
     lead = (
         "Errors of a free run last as long as the dynamics they come from. Dashed: limits that white noise keeps in "
         "99 % of cases. A slow decay points to a slow part that is missing or wrong."
@@ -78,10 +85,10 @@ def autocorrelations(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels))
 
 
-def cross_correlations(evidence: Evidence) -> Section:
+def cross_correlations(evidence: RunEvidence) -> Section:
     """Cross-correlation of every output's error with each input, with 99 % limits."""
     key, title = "cross-correlation", "Does the error follow an input?"
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing=_UNEVEN)
     panels = []
     for k, name in enumerate(evidence.output_names):
@@ -96,10 +103,16 @@ def cross_correlations(evidence: Evidence) -> Section:
         note = f"strongest: {strongest.input}, {value:.2f} after {lag * evidence.dt:.3g} s"
         widest = max(float(np.max(np.abs([f.values for f in found]))), limit)
         panels.append(
-            Panel(name, "lag behind the input / s", "correlation with the input", tuple(marks), note=note,
-                  y_range=(-1.15 * widest, 1.15 * widest),
-                  alt=f"Cross-correlation of the error of {name} with each input; {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="lag behind the input / s",
+                y_label="correlation with the input",
+                marks=tuple(marks),
+                note=note,
+                y_range=(-1.15 * widest, 1.15 * widest),
+                alt=f"Cross-correlation of the error of {name} with each input; {note}.",
+            )
+        )
     many = len(evidence.input_names)
     some = f" Of {many} inputs the {len(PARTS)} strongest of each output are drawn." if many > len(PARTS) else ""
     lead = (
@@ -110,7 +123,7 @@ def cross_correlations(evidence: Evidence) -> Section:
 
 
 def _strongest(found: list[Follows]) -> list[Follows]:
-    """As many inputs as there are colours, in their order: those that matter most."""
+    """The inputs with the strongest correlations, as many as there are colours, in their original order."""
     ranked = sorted(range(len(found)), key=lambda i: -abs(found[i].peak[0]))[: len(PARTS)]
     return [found[i] for i in sorted(ranked)]
 

@@ -6,12 +6,12 @@ from mrgpssm.report.chart import Line, Mark, Panel, Rule, Section
 from mrgpssm.report.charts.simulation import component_label
 from mrgpssm.report.diagnostics.horizon import horizon_edges, rms_by_horizon
 from mrgpssm.report.diagnostics.spectrum import log_average, segment_rows, welch
-from mrgpssm.report.evidence import Evidence
+from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import part_role
 
 
-def horizon_growth(evidence: Evidence) -> Section:
-    """RMSE over the time since the free run began, beside what the model expects of itself."""
+def horizon_growth(evidence: RunEvidence) -> Section:
+    """RMSE over the time since the free run began, beside the predicted standard deviation."""
     elapsed = [r.elapsed for r in evidence.recordings]
     edges = horizon_edges(max(float(t[-1]) for t in elapsed), evidence.dt)
     panels = []
@@ -20,15 +20,24 @@ def horizon_growth(evidence: Evidence) -> Section:
         expected = [np.where(np.isnan(r.measured[:, k]), np.nan, r.run.std[:, k]) for r in evidence.recordings]
         at, own = rms_by_horizon(elapsed, expected, edges)
         deviation = float(np.nanstd(np.concatenate([r.measured[:, k] for r in evidence.recordings])))
-        marks = (Line("actual", t, rmse, "residual", 1.8),
-                 Line("expected by the model", at, own, "model", 1.4, dash=True),
-                 Rule("deviation of the output", deviation))  # fmt: skip
+        marks = (
+            Line("actual", t, rmse, "residual", 1.8),
+            Line("expected by the model", at, own, "model", 1.4, dash=True),
+            Rule("deviation of the output", deviation),
+        )
         note = f"last horizon: RMSE {rmse[-1]:.3g}, the output's own deviation is {deviation:.3g}"
         panels.append(
-            Panel(name, "time since the start / s", f"RMSE of {evidence.labelled(name)}", marks, log_x=True, note=note,
-                  y_range=(0.0, 1.15 * max(float(rmse.max()), float(own.max()), deviation)),
-                  alt=f"Error of {name} against the time since the free run began; {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="time since the start / s",
+                y_label=f"RMSE of {evidence.label(name)}",
+                marks=marks,
+                log_x=True,
+                note=note,
+                y_range=(0.0, 1.15 * max(float(rmse.max()), float(own.max()), deviation)),
+                alt=f"Error of {name} against the time since the free run began; {note}.",
+            )
+        )
     count = len(evidence.recordings)
     starts = "one start" if count == 1 else f"{count} starts"
     lead = (
@@ -38,11 +47,11 @@ def horizon_growth(evidence: Evidence) -> Section:
     return Section("horizon", "Does the error grow with time?", lead, tuple(panels))
 
 
-def spectra(evidence: Evidence) -> Section:
+def spectra(evidence: RunEvidence) -> Section:
     """Power density of the output, the error and every component."""
     key, title = "spectra", "Which frequencies are missed?"
     lengths = [len(r.elapsed) for r in evidence.recordings]
-    if not evidence.even:
+    if not evidence.is_even:
         return Section(key, title, "", missing="The recordings are sampled unevenly, so spectra are not drawn.")
     if max(lengths) < 64:
         why = f"The longest recording has {max(lengths)} rows; spectra need at least 64."
@@ -52,8 +61,10 @@ def spectra(evidence: Evidence) -> Section:
     for k, name in enumerate(evidence.output_names):
         series = {"measured": [r.measured[:, k] for r in evidence.recordings], "error": evidence.errors(k)}
         curves = {label: _curve(values, evidence.dt, rows) for label, values in series.items()}
-        marks: list[Mark] = [Line("measured", *curves["measured"], "measured", 1.6),
-                             Line("error", *curves["error"], "residual", 1.6)]  # fmt: skip
+        marks: list[Mark] = [
+            Line("measured", *curves["measured"], "measured", 1.6),
+            Line("error", *curves["error"], "residual", 1.6),
+        ]
         if len(evidence.recordings[0].run.components) > 1:
             for index, part in enumerate(evidence.recordings[0].run.components):
                 values = [r.run.components[part][:, k] for r in evidence.recordings]
@@ -63,9 +74,18 @@ def spectra(evidence: Evidence) -> Section:
         low = min(float(curves[c][1].min()) for c in curves)
         high = max(float(curves[c][1].max()) for c in curves)
         panels.append(
-            Panel(name, "frequency / Hz", _density(evidence, name), tuple(marks), log_x=True, log_y=True, note=note,
-                  y_range=(0.3 * max(low, 1e-12 * high), 3 * high), alt=f"Spectra of {name} and its error: {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="frequency / Hz",
+                y_label=_density(evidence, name),
+                marks=tuple(marks),
+                log_x=True,
+                log_y=True,
+                note=note,
+                y_range=(0.3 * max(low, 1e-12 * high), 3 * high),
+                alt=f"Spectra of {name} and its error: {note}.",
+            )
+        )
     lead = (
         "Where the line of the error touches that of the measurement, the model explains nothing: at high "
         "frequencies that is noise, at low ones a missing slow part."
@@ -88,6 +108,6 @@ def _crossing(frequency: np.ndarray, measured: np.ndarray, error: np.ndarray) ->
     return f"more than half of the power is explained up to {frequency[lost[0]]:.2g} Hz"
 
 
-def _density(evidence: Evidence, name: str) -> str:
+def _density(evidence: RunEvidence, name: str) -> str:
     unit = evidence.units.get(name, "")
     return f"power density / ({unit})² per Hz" if unit else "power density / per Hz"

@@ -1,4 +1,4 @@
-"""The free run against the measurement: whole, where it is worst, and split into components."""
+"""The free run against the measurement: all of it, the worst stretches, and the components."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.report.chart import Band, Line, Mark, Panel, Section
 from mrgpssm.report.diagnostics.segments import worst_segments
-from mrgpssm.report.evidence import Evidence, Recording, score
+from mrgpssm.report.evidence import RunEvidence, SimulatedRecording, score
 from mrgpssm.report.palette import part_role
 
 _WORST = 3
@@ -14,7 +14,7 @@ _INSTANT = {"static": "static part", "trees": "boosted trees"}
 _SEGMENT = (100, 600)  # rows of a worst segment, least and most
 
 
-def timeline(evidence: Evidence) -> tuple[np.ndarray, tuple[int, ...]]:
+def timeline(evidence: RunEvidence) -> tuple[np.ndarray, tuple[int, ...]]:
     """Times of all recordings laid end to end, a short pause between them, and the rows where a new one begins."""
     total = sum(float(r.elapsed[-1]) for r in evidence.recordings)
     pause = max(0.01 * total, 2 * evidence.dt)
@@ -27,7 +27,7 @@ def timeline(evidence: Evidence) -> tuple[np.ndarray, tuple[int, ...]]:
     return np.concatenate(parts), tuple(breaks[:-1])
 
 
-def simulation(evidence: Evidence) -> Section:
+def simulation(evidence: RunEvidence) -> Section:
     """Simulated against measured, with 50 and 90 % bands."""
     time, breaks = timeline(evidence)
     panels, lost = [], {k for r in evidence.recordings for k in r.lost}
@@ -46,7 +46,7 @@ def simulation(evidence: Evidence) -> Section:
                 title=name,
                 note=numbers,
                 x_label="time / s",
-                y_label=evidence.labelled(name),
+                y_label=evidence.label(name),
                 marks=_run_marks(evidence.recordings, time, k),
                 alt=f"Measured and simulated {name} over time with 50 and 90 % bands: {numbers}.",
                 wide=True,
@@ -61,8 +61,8 @@ def simulation(evidence: Evidence) -> Section:
     return Section("simulation", "Simulated and measured", lead, tuple(panels))
 
 
-def worst(evidence: Evidence) -> Section:
-    """The worst stretches of every output, every row drawn."""
+def worst(evidence: RunEvidence) -> Section:
+    """The worst stretches of every output, with every row drawn."""
     low, high = _SEGMENT
     rows = int(np.clip(max(len(r.elapsed) for r in evidence.recordings) // 20, low, high))
     panels = []
@@ -79,7 +79,7 @@ def worst(evidence: Evidence) -> Section:
                     title=name,
                     note=note,
                     x_label="time since the start of the recording / s",
-                    y_label=evidence.labelled(name),
+                    y_label=evidence.label(name),
                     marks=_run_marks([_cut(r, part)], t, k),
                     alt=f"{name} where the simulation is worst: {note}.",
                 )
@@ -88,8 +88,8 @@ def worst(evidence: Evidence) -> Section:
     return Section("worst", "Where it is worst", lead, tuple(panels))
 
 
-def components(evidence: Evidence) -> Section:
-    """What each component contributes."""
+def components(evidence: RunEvidence) -> Section:
+    """The contribution of each component."""
     key, title = "components", "Slow and fast parts"
     parts = list(evidence.recordings[0].run.components)
     if len(parts) == 1:
@@ -104,12 +104,23 @@ def components(evidence: Evidence) -> Section:
         for index in (*slow_first, *range(len(slow_first), len(parts))):
             values = np.concatenate([r.run.components[parts[index]][:, k] for r in evidence.recordings])
             note = f"{component_label(evidence, index)}, standard deviation {np.std(values):.3g}"
-            marks = (Line("measured", time, measured, "faint", 1.2),
-                     Line("component", time, values, part_role(index), 1.5))  # fmt: skip
+            marks = (
+                Line("measured", time, measured, "faint", 1.2),
+                Line("component", time, values, part_role(index), 1.5),
+            )
             panels.append(
-                Panel(name, "time / s", f"part of {evidence.labelled(name)}", marks, wide=True, long=True, note=note,
-                      alt=f"Contribution of one component to {name} over time: {note}.", breaks=breaks)
-            )  # fmt: skip
+                Panel(
+                    title=name,
+                    x_label="time / s",
+                    y_label=f"part of {evidence.label(name)}",
+                    marks=marks,
+                    wide=True,
+                    long=True,
+                    note=note,
+                    alt=f"Contribution of one component to {name} over time: {note}.",
+                    breaks=breaks,
+                )
+            )
     lead = (
         "Mean contribution of each component, slow ones first, a static part and trees last; together with the mean of "
         "the training data they add up to the simulation."
@@ -117,8 +128,8 @@ def components(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels))
 
 
-def component_label(evidence: Evidence, index: int) -> str:
-    """Which component, by its resolution and the seconds one of its steps takes; instantaneous parts come last."""
+def component_label(evidence: RunEvidence, index: int) -> str:
+    """A component by its resolution and the seconds of one step; instantaneous parts come last."""
     if index >= len(evidence.resolutions):
         name = list(evidence.recordings[0].run.components)[index]
         return _INSTANT.get(name, name)
@@ -127,29 +138,31 @@ def component_label(evidence: Evidence, index: int) -> str:
     return f"{same}R = {r} ({r * evidence.dt:g} s)"
 
 
-def _run_marks(recordings: list[Recording] | tuple[Recording, ...], time: np.ndarray, k: int) -> tuple[Mark, ...]:
-    def joined(values) -> np.ndarray:
+def _run_marks(
+    recordings: list[SimulatedRecording] | tuple[SimulatedRecording, ...], time: np.ndarray, k: int
+) -> tuple[Mark, ...]:
+    def join(values) -> np.ndarray:
         return np.concatenate([values(r)[:, k] for r in recordings])
 
     def edge(level: float) -> np.ndarray:
-        return joined(lambda r: r.run.quantile(level))
+        return join(lambda r: r.run.quantile(level))
 
     return (
         Band("90 % band", time, edge(0.05), edge(0.95), "model", 0.18),
         Band("50 % band", time, edge(0.25), edge(0.75), "model", 0.32),
-        Line("measured", time, joined(lambda r: r.measured), "measured", width=1.1),
-        Line("simulated", time, joined(lambda r: r.run.mean), "model", width=1.5),
+        Line("measured", time, join(lambda r: r.measured), "measured", width=1.1),
+        Line("simulated", time, join(lambda r: r.run.mean), "model", width=1.5),
     )
 
 
-def _cut(r: Recording, part: slice) -> Recording:
+def _cut(r: SimulatedRecording, part: slice) -> SimulatedRecording:
     """A stretch of a recording."""
     quantiles = {q: r.run.quantiles[q][part] for q in (0.05, 0.25, 0.75, 0.95)}
     run = replace(r.run, mean=r.run.mean[part], quantiles=quantiles)
     return replace(r, measured=r.measured[part], elapsed=r.elapsed[part], run=run)
 
 
-def _worst_of(evidence: Evidence, output: int, rows: int) -> list[tuple[int, int, float]]:
+def _worst_of(evidence: RunEvidence, output: int, rows: int) -> list[tuple[int, int, float]]:
     """Recording, first row and RMS error of the worst stretches over all recordings."""
     found = [
         (where, start, rms)

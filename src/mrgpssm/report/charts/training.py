@@ -1,14 +1,14 @@
-"""How training went: bound, likelihood and KL of every component, cycle by cycle."""
+"""The course of training: bound, likelihood and KL of every component over the cycles."""
 
 import numpy as np
 
 from mrgpssm.report.chart import Line, Mark, Panel, Section
 from mrgpssm.report.charts.simulation import component_label
-from mrgpssm.report.evidence import Evidence, Trace
+from mrgpssm.report.evidence import RunEvidence, Trace
 from mrgpssm.report.palette import part_role
 
 
-def training(evidence: Evidence) -> Section:
+def training(evidence: RunEvidence) -> Section:
     """Bound, likelihood and KL of the best restart of every model."""
     key, title = "training", "How training went"
     trace = evidence.trace
@@ -29,7 +29,7 @@ def training(evidence: Evidence) -> Section:
     return Section(key, title, lead, tuple(panels))
 
 
-def _panels(evidence: Evidence, trace: Trace, member: int, name: str) -> list[Panel]:
+def _panels(evidence: RunEvidence, trace: Trace, member: int, name: str) -> list[Panel]:
     """Bound, and where the trace has KL terms, likelihood and KL."""
     cycles = int(trace.cycle.max())
     x = trace.done / trace.total * cycles
@@ -43,14 +43,21 @@ def _panels(evidence: Evidence, trace: Trace, member: int, name: str) -> list[Pa
             marks.append(Line(component_label(evidence, i), x[rows], values[rows], part_role(i), 1.6))
         note = f"{what}; last cycle: {_change(evidence, trace, values)}" if what == "bound" else what
         panels.append(
-            Panel(name, "cycle", f"{what} / nats", tuple(marks), note=note, y_range=_late_range(trace, values),
-                  alt=f"{what} of {name} over training cycles; {note}.")
-        )  # fmt: skip
+            Panel(
+                title=name,
+                x_label="cycle",
+                y_label=f"{what} / nats",
+                marks=tuple(marks),
+                note=note,
+                y_range=_late_range(trace, values),
+                alt=f"{what} of {name} over training cycles; {note}.",
+            )
+        )
     return panels
 
 
-def _change(evidence: Evidence, trace: Trace, values: np.ndarray) -> str:
-    """What the last cycle still changed, by the medians of the last two."""
+def _change(evidence: RunEvidence, trace: Trace, values: np.ndarray) -> str:
+    """The change in the last cycle: the difference of the medians of the last two cycles."""
     last = int(trace.cycle.max())
     if last < 2:
         return "there was only one"
@@ -62,7 +69,7 @@ def _change(evidence: Evidence, trace: Trace, values: np.ndarray) -> str:
 
 
 def _late_range(trace: Trace, values: np.ndarray) -> tuple[float, float] | None:
-    """The vertical range without the first cycle, whose steps would flatten everything else."""
+    """The vertical range without the first cycle, which would compress all later ones."""
     late = values[(trace.cycle > 1) & np.isfinite(values)]
     if not len(late):
         return None

@@ -1,4 +1,4 @@
-"""What a simulation's errors say: statistics behind the report. Arrays in, arrays out, nothing but NumPy.
+"""Statistics of simulation errors, behind the report. Arrays in, arrays out, NumPy only.
 
-A recording may come in pieces (sequences); NaN marks what was not measured and counts nowhere.
+A recording may come in pieces (sequences). NaN marks values that were not measured; they are ignored.
 """

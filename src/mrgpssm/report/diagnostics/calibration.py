@@ -1,4 +1,4 @@
-"""Are the bands honest? Where measured values fall among the predicted quantiles."""
+"""Are the bands calibrated? Where measured values fall among the predicted quantiles."""
 
 import numpy as np
 

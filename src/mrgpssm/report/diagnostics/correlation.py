@@ -1,4 +1,4 @@
-"""Auto- and cross-correlation over several recordings, and the limits that chance keeps."""
+"""Auto- and cross-correlation over several recordings, with confidence limits."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ def cross_correlation(first: Pieces, second: Pieces, lags: int) -> np.ndarray:
     a, b = _standard(first), _standard(second)
     total, pairs = np.zeros(2 * lags + 1), np.zeros(2 * lags + 1)
     for x, y in zip(a, b, strict=True):
-        total += _lagged(np.nan_to_num(x), np.nan_to_num(y), lags)
-        pairs += np.round(_lagged((~np.isnan(x)).astype(float), (~np.isnan(y)).astype(float), lags))
+        total += _lag_products(np.nan_to_num(x), np.nan_to_num(y), lags)
+        pairs += np.round(_lag_products((~np.isnan(x)).astype(float), (~np.isnan(y)).astype(float), lags))
     return np.divide(total, pairs, out=np.zeros_like(total), where=pairs > 0)
 
 
@@ -49,7 +49,7 @@ def _standard(pieces: Pieces) -> list[np.ndarray]:
     return [(np.asarray(p, float) - mean) / (sd if sd > 0 else np.inf) for p in pieces]
 
 
-def _lagged(x: np.ndarray, y: np.ndarray, lags: int) -> np.ndarray:
+def _lag_products(x: np.ndarray, y: np.ndarray, lags: int) -> np.ndarray:
     """Σ_t x_t y_{t+k} for k = -lags, ..., lags, by FFT."""
     size = 2 ** int(np.ceil(np.log2(2 * max(len(x), lags + 1))))
     spectrum = np.conj(np.fft.rfft(x, size)) * np.fft.rfft(y, size)

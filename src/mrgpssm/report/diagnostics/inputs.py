@@ -1,4 +1,4 @@
-"""Does the test ask what training showed? Inputs of the one against inputs of the other."""
+"""Compare the test inputs with the training inputs."""
 
 import numpy as np
 
@@ -23,6 +23,6 @@ def mean_by_bin(position: np.ndarray, values: np.ndarray, edges: np.ndarray) -> 
 
 
 def outside(training: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, float]:
-    """Shares of test rows (T, D_u) beyond the training range: per input, and of any input."""
+    """Shares of test rows (T, D_u) outside the training range: for each input, and for any input."""
     beyond = (test < training.min(axis=0)) | (test > training.max(axis=0))
     return beyond.mean(axis=0), float(beyond.any(axis=1).mean())

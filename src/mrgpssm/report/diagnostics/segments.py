@@ -1,4 +1,4 @@
-"""Where a simulation is worst."""
+"""Find the worst stretches of a simulation."""
 
 import numpy as np
 

@@ -56,7 +56,7 @@ def judge(found: Findings) -> Verdict:
 
 
 def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """The first of the worst."""
+    """The first of the worst verdicts."""
     return max(verdicts, key=lambda v: GRADES.index(v.grade))
 
 

@@ -1,17 +1,13 @@
-"""docs/experiments.md: what was tried to beat the baselines, from records and from what a person wrote.
+"""docs/experiments.md: what was tried to beat the baselines, from records and from what a person wrote."""
 
-python benchmarks/experiments.py
-"""
-
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from material import find, find_all, text
 
 from mrgpssm.file.record import age_note
+from mrgpssm.file.words import markdown_table
 
-ROOT = Path(__file__).parents[1]
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
 TARGETS = {"PN": 0.45, "HC": 0.285, "NOx": 0.13, "Temp": 0.11}
 TITLES = {
@@ -41,7 +37,7 @@ NONLINEAR = {
     "silverbox": ("Silverbox", "mV"),
 }
 SEEDS = 5
-READ: dict[Path, dict[str, Any]] = {}
+READ: dict[str, dict[str, Any]] = {}  # the records that the page has read, by their names
 TRAINING = {
     "filters-latent-4": "as it is",
     "natural": "natural gradients",
@@ -51,10 +47,9 @@ TWO = (0, 3)
 COSTS = ("static", "trees", "noise", "scores")
 
 
-def main() -> None:
-    """Write the page."""
-    folder = ROOT / "results" / "options"
-    records = {name: read(folder / f"engine-{name}.json") for name in TITLES}
+def make_page() -> str:
+    """The whole text."""
+    records = {name: read(f"options/engine-{name}") for name in TITLES}
     ours = {name: record["outputs"] for name, record in records.items()}
     parts = [
         text("experiments.md"),
@@ -73,31 +68,22 @@ def main() -> None:
         text("experiments-log.md"),
     ]
     parts.insert(1, age_note(READ.values()))
-    (ROOT / "docs" / "experiments.md").write_text("\n\n".join(part for part in parts if part) + "\n")
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(name: str) -> dict[str, Any]:
     """A record; the page says how old those are that it has read."""
-    if path not in READ:
-        READ[path] = json.loads(path.read_text())
-    return READ[path]
-
-
-def text(name: str) -> str:
-    """What a person wrote."""
-    return (ROOT / "benchmarks" / "text" / name).read_text().rstrip()
+    return READ.setdefault(name, find(name))
 
 
 def default(output: str) -> list[dict]:
     """The scores of `MRGPSSM()` on every split."""
-    paths = (ROOT / "results" / "default" / f"engine-{n}.json" for n in range(5))
-    return [read(path)["parts"]["default"][output] for path in paths]
+    return [read(f"default/engine-{n}")["parts"]["default"][output] for n in range(5)]
 
 
 def baseline(method: str, output: str) -> list[dict]:
     """The scores of a baseline on every split."""
-    paths = (ROOT / "results" / "baselines" / f"engine-{n}-{method}.json" for n in range(5))
-    return [read(path)["scores"][output] for path in paths]
+    return [read(f"baselines/engine-{n}-{method}")["scores"][output] for n in range(5)]
 
 
 def default_table() -> str:
@@ -106,54 +92,51 @@ def default_table() -> str:
     for method, title in BASELINES.items():
         rows.append([title, *(f"{_mean(baseline(method, o)):.3f} ({_wins(default(o), method, o)})" for o in OUTPUTS)])
     rows.append(["asked for", *(f"{TARGETS[o]:g}" for o in OUTPUTS)])
-    return table(["RMSE (splits of 5 on which ours is at or below)", *OUTPUTS], rows)
+    return markdown_table(["RMSE (splits of 5 on which ours is at or below)", *OUTPUTS], rows)
 
 
 def bands_table() -> str:
     """nLL, CRPS and coverage of the default and the two strong baselines."""
     rows = [["**`MRGPSSM()`**", *(_bands(default(o)) for o in OUTPUTS)]]
     rows += [[BASELINES[m], *(_bands(baseline(m, o)) for o in OUTPUTS)] for m in ("trees", "gru")]
-    return table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
+    return markdown_table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
 
 
 def classic_table() -> str:
     """Mean and range over seeds, beside the baselines."""
     rows = []
     for name, (title, target) in CLASSIC.items():
-        paths = [ROOT / "results" / "default" / f"{name}-{seed}.json" for seed in range(SEEDS)]
-        found = [read(path)["parts"] for path in paths]
+        found = [read(f"default/{name}-{seed}")["parts"] for seed in range(SEEDS)]
         errors = [parts["default"]["rmse"] for parts in found]
         inside = np.mean([parts["default"]["coverage_90"] for parts in found])
         digits = 4 if np.mean(errors) < 0.5 else 3
         cells = [f"{np.mean(errors):.{digits}f}", f"{min(errors):.{digits}f} to {max(errors):.{digits}f}"]
         cells += [f"{np.mean([p['no static part']['rmse'] for p in found]):.{digits}f}", f"{100 * inside:.0f} %"]
         for method in ("trees", "gru", *LINEAR):
-            path = ROOT / "results" / "baselines" / f"{name}-{method}.json"
-            (scores,) = read(path)["scores"].values()
+            (scores,) = read(f"baselines/{name}-{method}")["scores"].values()
             cells.append(f"{scores['rmse']:.{digits}f}")
         rows.append([title, *cells, f"{target:g}"])
     head = ["RMSE", "`MRGPSSM()`, mean of 5 seeds", "range", "without static part", "in the 90 % band"]
-    return table([*head, "boosted trees", "GRU", "output error", "subspace", "ARX", "asked for"], rows)
+    return markdown_table([*head, "boosted trees", "GRU", "output error", "subspace", "ARX", "asked for"], rows)
 
 
 def linear_table() -> str:
     """RMSE of the linear baselines on every test recording, and the share in their 90 % bands."""
     rows = []
     for name, (title, unit) in NONLINEAR.items():
-        paths = (ROOT / "results" / "baselines" / f"{name}-{method}.json" for method in LINEAR)
-        found = [json.loads(path.read_text())["scores"] for path in paths]
+        found = [read(f"baselines/{name}-{method}")["scores"] for method in LINEAR]
         for test in found[0]:
             about = title if len(found[0]) == 1 else f"{title}, {test}"
             cells = (f"{s[test]['rmse']:.3g} ({100 * s[test]['coverage_90']:.0f} %)" for s in found)
             rows.append([f"{about}, {unit}", *cells])
-    return table(["RMSE (share in the 90 % band)", *(BASELINES[m] for m in LINEAR)], rows)
+    return markdown_table(["RMSE (share in the 90 % band)", *(BASELINES[m] for m in LINEAR)], rows)
 
 
 def demo_table() -> str:
     """The default beside the paper's settings: error on a fresh recording, and how well true components are met."""
     rows = []
-    for path in sorted((ROOT / "results" / "default").glob("demo-*.json")):
-        record = read(path)
+    for file in find_all("default/demo-*"):
+        record = read(f"default/{file}")
         for name, title in (("default", "`MRGPSSM()`"), ("fixed", "`MRGPSSM((30, 1))`")):
             found = record["models"][name]
             (scores,) = found["scores"].values()
@@ -166,7 +149,7 @@ def demo_table() -> str:
             ]
             rows.append([f"{record['data']['set']}, {title}", *cells])
     head = ["a fresh recording", "RMSE", "in the 90 % band", "correlation, slow part", "fast part", "training"]
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def chosen_table(records: dict) -> str:
@@ -176,7 +159,7 @@ def chosen_table(records: dict) -> str:
         seconds = records[name]["fit_seconds"]
         errors = (f"{np.mean(records[name]['outputs'][o]['left_out_rmse']):.3f}" for o in OUTPUTS)
         rows.append([title, *errors, "" if seconds is None else f"{seconds:.0f} s"])
-    return table(["RMSE", *OUTPUTS, "100 models"], rows)
+    return markdown_table(["RMSE", *OUTPUTS, "100 models"], rows)
 
 
 def rmse_table(ours: dict) -> str:
@@ -189,7 +172,7 @@ def rmse_table(ours: dict) -> str:
         cells = (ours[name][o]["ensemble"] for o in OUTPUTS)
         wins = (f"{_mean(s):.3f} ({_wins(s, 'trees', o)})" for s, o in zip(cells, OUTPUTS, strict=True))
         rows.append([f"{title}, ensemble of 3", *wins])
-    return table(["RMSE (splits of 5 at or below the trees)", *OUTPUTS], rows)
+    return markdown_table(["RMSE (splits of 5 at or below the trees)", *OUTPUTS], rows)
 
 
 def noise_table(ours: dict) -> str:
@@ -199,21 +182,21 @@ def noise_table(ours: dict) -> str:
         for kind, title in (("ensemble", "Gaussian noise"), ("student", 'noise="student"')):
             cells = [ours[name][o][kind] for o in OUTPUTS]
             rows.append([f"{TITLES[name]}, {title}", *(_bands(scores) for scores in cells)])
-    return table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
+    return markdown_table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)
 
 
 def parts_table() -> str:
     """The default with one part taken away at a time, same models, means over the splits."""
-    records = [read(ROOT / "results" / "default" / f"engine-{n}.json") for n in range(5)]
+    records = [read(f"default/engine-{n}") for n in range(5)]
     names = [name for name in records[0]["parts"] if all(name in r["parts"] for r in records)]
     cells = {name: [[r["parts"][name][o] for r in records] for o in OUTPUTS] for name in names}
     rows = [[name, *(f"{_mean(scores):.3f}" for scores in cells[name])] for name in names]
-    return table(["RMSE", *OUTPUTS], rows)
+    return markdown_table(["RMSE", *OUTPUTS], rows)
 
 
 def training_table() -> str:
     """Other ways to train, on the two splits that they were run on."""
-    kept = {name: read(ROOT / "results" / "options" / f"engine-{name}.json") for name in TRAINING}
+    kept = {name: read(f"options/engine-{name}") for name in TRAINING}
     rows = []
     for kind, title in (("left_out_rmse", "left out"), ("ensemble", "test, ensemble of 3")):
         for name, about in TRAINING.items():
@@ -226,21 +209,21 @@ def training_table() -> str:
                 chosen = [each[per * s : per * (s + 1)] for s in TWO] if every else [each]
                 cells.append(f"{np.mean(np.concatenate(chosen)):.3f}")
             rows.append([f"{about}, {title}", *cells])
-    return table(["RMSE, first and fourth split", *OUTPUTS], rows)
+    return markdown_table(["RMSE, first and fourth split", *OUTPUTS], rows)
 
 
 def cost_table() -> str:
     """Where the time of one output goes on a machine without a GPU."""
     rows = []
-    for path in sorted((ROOT / "results" / "default").glob("cost-*.json")):
-        r = read(path)
+    for file in find_all("default/cost-*"):
+        r = read(f"default/{file}")
         each = r["seconds"]["training"] / r["members"]
         about = f"{r['output']}, split {r['set'].split('-')[-1]}, {r['cores']} cores"
         rows.append(
             [about, f"{r['fit_seconds'] / 60:.1f} min", f"{each:.0f} s", *(f"{r['seconds'][k]:.0f} s" for k in COSTS)]
         )
     head = ["one output", "in all", "one member", "static part", "trees", "noise", "scores"]
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _mean(scores: list[dict]) -> float:
@@ -254,13 +237,3 @@ def _wins(scores: list[dict], method: str, output: str) -> int:
 def _bands(scores: list[dict]) -> str:
     nll, crps, inside = (np.mean([s[k] for s in scores]) for k in ("nll", "crps", "coverage_90"))
     return f"{nll:.2f} / {crps:.3f} / {100 * inside:.0f} %"
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-if __name__ == "__main__":
-    main()

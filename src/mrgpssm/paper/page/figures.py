@@ -1,4 +1,4 @@
-"""The paper's figures from records, as SVG and PNG (matplotlib, extra `plot`)."""
+"""The paper's figures from records, as PNG (matplotlib, extra `plot`)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.claims import OUTPUTS, look_in, look_in_paper, relative_errors
-from mrgpssm.paper.pages.results import Cell, Results
-from mrgpssm.paper.pages.tables import GROWTH
-from mrgpssm.report.pictures import save_figure
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.claims import OUTPUTS, look_in, look_in_paper, relative_errors
+from mrgpssm.paper.page.results import Cell, Results
+from mrgpssm.paper.page.tables import GROWTH
+from mrgpssm.report.figures import save_figure
 
 _DATA, _SLOW, _FAST, _GREY, _GREEN, _PURPLE = "#2a5d9f", "#1b7f4d", "#8c8c8c", "#9a9a9a", "#1b7f4d", "#7b3fa0"
 _COLOURS = {"PN": "#c8641b", "HC": "#2a5d9f", "NOx": "#7b3fa0", "Temp": "#1b7f4d"}
@@ -33,7 +33,6 @@ def draw_all(results: Results, folder: Path) -> list[str]:
         figure = draw(results)
         if figure is not None:
             save_figure(figure, folder / f"{name}.png", dpi=150)
-            save_figure(figure, folder / f"{name}.svg", metadata={"Date": None})
             drawn.append(name)
     return drawn
 
@@ -156,7 +155,7 @@ def engine(results: Results) -> Figure | None:
     for axis, output in zip(axes, OUTPUTS, strict=False):
         cells = {n: look("engine", n, output) for n in names}
         _bars(axis, places, cells)
-        printed = [paper.ENGINE["rmse"][output].get(n) for n in names]
+        printed = [published.ENGINE["rmse"][output].get(n) for n in names]
         points = [(p[0], at) for p, at in zip(printed, places, strict=True) if p is not None]
         _diamonds(axis, points)
         axis.set_title(output, fontsize=10, loc="left")
@@ -248,7 +247,7 @@ def grid(results: Results) -> Figure | None:
 
 def sensitivity(results: Results) -> Figure | None:
     """Paper, table:sensitivity as a picture: RMSE of every set of resolutions, the paper's as diamonds."""
-    names = [n for n in paper.SENSITIVITY_METHODS if results.record("sensitivity", n) is not None]
+    names = [n for n in published.SENSITIVITY_METHODS if results.record("sensitivity", n) is not None]
     if len(names) < 2:
         return None
     figure = _blank(11, 1.0 + 0.4 * len(names))
@@ -257,7 +256,7 @@ def sensitivity(results: Results) -> Figure | None:
     for axis, output in zip(axes, OUTPUTS, strict=True):
         cells = {n: results.cell("sensitivity", n, output, "rmse") for n in names}
         _bars(axis, places, cells)
-        numbers = [paper.SENSITIVITY["rmse"][output][n] for n in names]
+        numbers = [published.SENSITIVITY["rmse"][output][n] for n in names]
         points = [(p[0], at) for p, at in zip(numbers, places, strict=True) if p is not None]
         _diamonds(axis, points)
         axis.set_title(output, fontsize=10, loc="left")

@@ -19,14 +19,15 @@ import numpy as np
 from jax.scipy.special import logsumexp, ndtr
 
 from mrgpssm.arrays.types import Array, Float, Int, Key
-from mrgpssm.data import Series
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.config import Evaluation
-from mrgpssm.paper.fleet import Fleet
+from mrgpssm.paper.fleet import ProblemFleet
 from mrgpssm.paper.problems import Problem
+from mrgpssm.rollout import Particles, draw_particles
 from mrgpssm.training import Task
+from mrgpssm.training.series import Series
 from mrgpssm.training.step import member_outputs
-from mrgpssm.training.sweep import Walk, begin, rows_of, walk
+from mrgpssm.training.sweep import rows_of, walk_all
 
 LEVELS = (0.5, 0.9, 0.95)
 METRICS = ("rmse", "nll", "nll_gaussian", "crps", *(f"coverage_{round(100 * q)}" for q in LEVELS))
@@ -34,7 +35,7 @@ _SUMS = ("count", "squared", "nll", "gaussian", "crps", *LEVELS)
 _EVALUATE, _NOISE = 30, 31
 
 
-class Course(eqx.Module):
+class RunLayout(eqx.Module):
     """Where a member's k runs start in the flat series, their rows, and how many of these score nothing."""
 
     starts: Int[Array, "*f k"]
@@ -52,7 +53,7 @@ class Outcome:
     std: dict[int, list[np.ndarray]]
 
 
-def make_course(fleet: Fleet, problem: Problem, through: bool = False) -> Course:
+def lay_out_runs(fleet: ProblemFleet, problem: Problem, through: bool = False) -> RunLayout:
     """Every member's test sequences from their first row; with `through`, from the first row of the one before."""
     lengths = np.array([len(s) for s in problem.sequences])
     offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
@@ -64,13 +65,13 @@ def make_course(fleet: Fleet, problem: Problem, through: bool = False) -> Course
         columns = offsets[before if through else test], lengths[test] + lead, lead
         for row, values in zip(table, columns, strict=True):
             row[index, : len(test)] = values
-    return Course(*(jnp.asarray(row[fleet.fold]) for row in table))
+    return RunLayout(*(jnp.asarray(row[fleet.fold]) for row in table))
 
 
 def evaluate(
     ssm: SSM[Component],
-    fleet: Fleet,
-    course: Course,
+    fleet: ProblemFleet,
+    layout: RunLayout,
     evaluation: Evaluation,
     *,
     seed: int,
@@ -79,22 +80,19 @@ def evaluate(
     """Judge all members; `keep` names those whose mean and deviation (noise included) are returned row by row."""
     plan = fleet.plan
     units = tuple(jnp.asarray(r, plan.series.clock.dtype) for r in plan.resolutions)
-    longest, fold_in = int(jnp.max(course.lengths)), jax.vmap(jax.random.fold_in, in_axes=(0, None))
+    longest, fold_in = int(jnp.max(layout.lengths)), jax.vmap(jax.random.fold_in, in_axes=(0, None))
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), _EVALUATE), fleet.size)
-    samples, count = evaluation.samples, min(evaluation.chunk, longest)
-    here = tuple(_begin(c, course, samples, fold_in(keys, i)) for i, c in enumerate(ssm.components))
-    variance = eqx.filter_vmap(lambda s: s.observation_variance())(ssm)
-    sums, means, deviations = np.zeros((len(_SUMS), *course.starts.shape)), [], []
+    shape, count = (layout.starts.shape[1], evaluation.samples), min(evaluation.chunk, longest)
+    here = tuple(_begin(c, shape, fold_in(keys, i)) for i, c in enumerate(ssm.components))
+    sums, means, deviations = np.zeros((len(_SUMS), *layout.starts.shape)), [], []
     for first in range(0, longest, count):
         start = jnp.asarray(first, jnp.int32)
-        here, tally, mean, std = _chunk(
-            ssm.components, units, variance, plan.series, plan.tasks, course, here, start, count, keys
-        )
+        here, tally, mean, std = _chunk(ssm, units, plan.series, plan.tasks, layout, here, start, count, keys)
         sums += np.asarray(tally, float).transpose(1, 0, 2)
         if len(keep):
             means.append(np.asarray(mean[np.asarray(keep)]))
             deviations.append(np.asarray(std[np.asarray(keep)]))
-    lengths = np.asarray(course.lengths)
+    lengths = np.asarray(layout.lengths)
     return Outcome(
         metrics=_metrics(sums.sum(axis=2)),
         sequence_rmse=_metrics(sums)["rmse"],
@@ -118,44 +116,35 @@ def _rows(keep: SequenceOf[int], chunks: list[np.ndarray], lengths: np.ndarray) 
     return {m: [run[:n] for run, n in zip(joined[i], lengths[m], strict=True)] for i, m in enumerate(keep)}
 
 
-@eqx.filter_jit
-@eqx.filter_vmap(in_axes=(eqx.if_array(0), 0, None, 0))
-def _begin(component: Component, course: Course, samples: int, key: Key) -> Walk:
-    k = course.starts.shape[0]
-    return begin(component, k, samples, key)
+_begin = eqx.filter_jit(eqx.filter_vmap(draw_particles, in_axes=(eqx.if_array(0), None, 0)))
 
 
 @eqx.filter_jit
-@eqx.filter_vmap(in_axes=(eqx.if_array(0), None, 0, None, eqx.if_array(0), 0, 0, None, None, 0))
+@eqx.filter_vmap(in_axes=(eqx.if_array(0), None, None, eqx.if_array(0), 0, 0, None, None, 0))
 def _chunk(
-    components: tuple[Component, ...],
+    ssm: SSM[Component],
     units: tuple[Float[Array, ""], ...],
-    variance: Float[Array, " one"],
     series: Series,
     task: Task,
-    course: Course,
-    here: tuple[Walk, ...],
+    layout: RunLayout,
+    here: tuple[Particles, ...],
     first: Int[Array, ""],
     count: int,
     key: Key,
 ):
     """Take all runs `count` rows further and add up what their rows score; sums have shape (sums, k)."""
-    own = eqx.tree_at(lambda s: (s.offsets, s.lengths), series, (course.starts, course.lengths))
-    moved, parts = [], []
-    for index, (component, w) in enumerate(zip(components, here, strict=True)):
-        w, states = walk(component, units[index], own, task, w, first, count, jax.random.fold_in(key, index))
-        moved.append(w)
-        parts.append(jax.vmap(jax.vmap(jax.vmap(component.emission)))(states))
-    samples = sum(parts[1:], start=parts[0])[..., 0]
+    own = eqx.tree_at(lambda s: (s.offsets, s.lengths), series, (layout.starts, layout.lengths))
+    moved, outputs = walk_all(ssm, units, own, task, here, first, count, key)
+    samples, variance = outputs[..., 0], ssm.observation_variance()[0]
     rows = jnp.minimum(rows_of(own, first, count), series.clock.shape[0] - 1)
     measured = member_outputs(series, task, rows)[..., 0]
     local = first + jnp.arange(count, dtype=first.dtype)[None, :]
-    scored = (local < course.lengths[:, None]) & (local >= course.leads[:, None]) & ~jnp.isnan(measured)
+    scored = (local < layout.lengths[:, None]) & (local >= layout.leads[:, None]) & ~jnp.isnan(measured)
     noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(key, _NOISE), first), samples.shape, samples.dtype)
-    mean, std = jnp.mean(samples, axis=1), jnp.sqrt(jnp.var(samples, axis=1) + variance[0])
-    terms = row_scores(jnp.where(scored, measured, 0.0), samples, jnp.sqrt(variance[0]), noise)
+    mean, std = jnp.mean(samples, axis=1), jnp.sqrt(jnp.var(samples, axis=1) + variance)
+    terms = row_scores(jnp.where(scored, measured, 0.0), samples, jnp.sqrt(variance), noise)
     tally = jnp.sum(jnp.where(scored[None], terms, 0.0), axis=2)
-    return tuple(moved), tally, mean, std
+    return moved, tally, mean, std
 
 
 def row_scores(

@@ -1,29 +1,19 @@
-"""What a year of data, a thousand outputs and a hundred GPUs would take, from the records: writes docs/scale.md.
+"""docs/scale.md: what a year of data, a thousand outputs and a hundred GPUs would take, from the records."""
 
-python benchmarks/scale.py
-"""
-
-import json
-from pathlib import Path
 from string import Template
+
+from material import find, text
 
 from mrgpssm.file.record import age_note
 
-ROOT = Path(__file__).parents[1]
 ROWS, OUTPUTS, GPUS, INPUTS = 315_360_000, 1000, 100, 4
 GPU_GB = 141.0
-
-
-RECORDS = (
-    "results/reproduce/paper/engine/mr-gpssm-r-30-5-1.json",
-    "benchmarks/records/h200.json",
-    "benchmarks/records/two-cores.json",
-)
+RECORDS = ("reproduce/paper/engine/mr-gpssm-r-30-5-1", "performance/h200", "performance/two-cores")
 
 
 def figures() -> dict[str, str]:
     """Everything the page says in numbers, and how old its records are."""
-    engine, h200, cores = (json.loads((ROOT / path).read_text()) for path in RECORDS)
+    engine, h200, cores = map(find, RECORDS)
     options, seconds = engine["config"]["options"], engine["seconds"]
     members, rows, parts = len(engine["members"]["output"]), engine["data"]["rows"], len(options["resolutions"])
     steps, turns = options["cycles"] * options["steps"] * parts, options["cycles"] * parts
@@ -62,11 +52,6 @@ def figures() -> dict[str, str]:
     }  # fmt: skip
 
 
-def main() -> None:
-    """Fill the template."""
-    text = Template((ROOT / "benchmarks" / "text" / "scale.md.in").read_text(encoding="utf-8")).substitute(figures())
-    (ROOT / "docs" / "scale.md").write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def make_page() -> str:
+    """The template, filled."""
+    return Template(text("scale.md.in")).substitute(figures()) + "\n"

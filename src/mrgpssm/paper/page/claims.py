@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.results import Cell, Results
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.results import Cell, Results
 
 Look = Callable[[str, str, str], Cell | None]
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
@@ -46,7 +46,7 @@ def look_in(results: Results, unit: str = "training", through: bool = False) -> 
 
 def look_in_paper(what: str, name: str, output: str) -> Cell | None:
     """Cells of the paper's tables."""
-    number = paper.TABLES.get(what, {}).get("rmse", {}).get(output, {}).get(name)
+    number = published.TABLES.get(what, {}).get("rmse", {}).get(output, {}).get(name)
     return None if number is None else Cell(number[0], number[1], 5, 0)
 
 
@@ -105,7 +105,7 @@ def relative_errors(look: Look) -> dict[str, float]:
     except _MissingError:
         return {}
     found = {}
-    for name in paper.ENGINE_METHODS:
+    for name in published.ENGINE_METHODS:
         try:
             found[name] = sum(_mean(look, "engine", name, o) / own[o] for o in OUTPUTS) / len(OUTPUTS)
         except _MissingError:
@@ -143,7 +143,7 @@ def _at_most(value: float, limit: float) -> tuple[bool, str]:
 
 def _best_on(look: Look, output: str) -> tuple[bool, str]:
     own = _cell(look, "semi-synthetic", _MR, output)
-    single = [name for name in paper.SYNTHETIC_METHODS if name != _MR]
+    single = [name for name in published.SYNTHETIC_METHODS if name != _MR]
     name = min(single, key=lambda n: _mean(look, "semi-synthetic", n, output))
     rival = _cell(look, "semi-synthetic", name, output)
     return (
@@ -154,7 +154,7 @@ def _best_on(look: Look, output: str) -> tuple[bool, str]:
 
 def _ratio(look: Look, output: str) -> tuple[bool, str]:
     own = _mean(look, "semi-synthetic", _MR, output)
-    rival = min(_mean(look, "semi-synthetic", n, output) for n in paper.SYNTHETIC_METHODS if n != _MR)
+    rival = min(_mean(look, "semi-synthetic", n, output) for n in published.SYNTHETIC_METHODS if n != _MR)
     return own <= RATIO * rival, f"{own:.3f} / {rival:.3f} = {own / rival:.2f}"
 
 
@@ -177,7 +177,7 @@ def _all_better(look: Look, what: str, pairs) -> tuple[bool, str]:
 
 
 def _comparable(look: Look) -> tuple[bool, str]:
-    single = [name for name in paper.SYNTHETIC_METHODS if name != _MR]
+    single = [name for name in published.SYNTHETIC_METHODS if name != _MR]
     ratios = {
         o: _mean(look, "semi-synthetic", _MR, o) / min(_mean(look, "semi-synthetic", name, o) for name in single)
         for o in ("F", "S")
@@ -196,8 +196,8 @@ def _grid(look: Look) -> tuple[bool, str]:
 
 def _only_good(look: Look) -> tuple[bool, str]:
     worst = {}
-    floor = {o: min(_mean(look, "engine", n, o) for n in paper.ENGINE_METHODS) for o in OUTPUTS}
-    for name in paper.ENGINE_METHODS:
+    floor = {o: min(_mean(look, "engine", n, o) for n in published.ENGINE_METHODS) for o in OUTPUTS}
+    for name in published.ENGINE_METHODS:
         worst[name] = max(_mean(look, "engine", name, o) / floor[o] for o in OUTPUTS)
     good = [name for name, ratio in worst.items() if ratio <= GOOD]
     listed = ", ".join(f"{name} {ratio:.2f}" for name, ratio in worst.items())

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Sequence as SequenceOf
 
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.results import Cell, Results
+from mrgpssm.file.words import markdown_table
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.results import Cell, Results
 
 NOT_RUN = "not run"
 ROWS = {
@@ -19,12 +20,6 @@ ROWS = {
 GROWTH = ("step inducing", "step window", "sweep inducing", "sweep rows", "fit components", "fit cycles")
 
 
-def markdown(header: SequenceOf[str], rows: SequenceOf[SequenceOf[str]]) -> str:
-    """A table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
 def show(cell: Cell | None, digits: int = 3) -> str:
     """Mean (standard error), and what failed."""
     if cell is None:
@@ -36,7 +31,7 @@ def show(cell: Cell | None, digits: int = 3) -> str:
     return text if not cell.failed else f"{text}, {cell.failed} of {cell.runs} diverged"
 
 
-def show_paper(number: paper.Number) -> str:
+def show_paper(number: published.Number) -> str:
     """The paper's cell, as printed."""
     return "> 1000" if number is None else f"{number[0]:.2f} ({number[1]:.2f})"
 
@@ -52,7 +47,7 @@ def best(cells: SequenceOf[Cell | None]) -> list[bool]:
 
 def side_by_side(results: Results, what: str, metric: str, *, unit: str = "training", through: bool = False) -> str:
     """One row per method, one column per output: ours, then the paper's in italics."""
-    outputs, printed = ROWS[what], paper.TABLES.get(what, {}).get(metric, {})
+    outputs, printed = ROWS[what], published.TABLES.get(what, {}).get(metric, {})
     names = [m.name for m in results.experiment(what).methods]
     columns = {}
     for output in outputs:
@@ -65,7 +60,7 @@ def side_by_side(results: Results, what: str, metric: str, *, unit: str = "train
         if printed:
             row += [f"*{show_paper(printed[o][name])}*" if name in printed[o] else "" for o in outputs]
         rows.append(row)
-    return markdown(header, rows)
+    return markdown_table(header, rows)
 
 
 def calibration(results: Results, what: str) -> str:
@@ -75,7 +70,7 @@ def calibration(results: Results, what: str) -> str:
     for output in ROWS[what]:
         cells = [results.cell(what, name, output, m) for m in ("coverage_50", "coverage_90", "coverage_95", "crps")]
         rows.append([output, *(show(c) for c in cells)])
-    return markdown([name, "in the 50 % band", "90 %", "95 %", "CRPS"], rows)
+    return markdown_table([name, "in the 50 % band", "90 %", "95 %", "CRPS"], rows)
 
 
 def batch_times(results: Results) -> str:
@@ -93,9 +88,9 @@ def batch_times(results: Results) -> str:
         if timing is not None and record is not None:
             seconds = f"{_seconds(timing['timing'], method.name, record['config']['options']):.1f}"
         failed = NOT_RUN if cell is None else str(cell.failed)
-        printed = paper.BATCH_SECONDS[method.name], paper.BATCH_EXCLUDED[method.name]
+        printed = published.BATCH_SECONDS[method.name], published.BATCH_EXCLUDED[method.name]
         rows.append([method.name, steps, seconds, failed, *(f"*{value}*" for value in printed)])
-    return markdown(["method", "steps", "seconds", "excluded", "*paper seconds*", "*paper excluded*"], rows)
+    return markdown_table(["method", "steps", "seconds", "excluded", "*paper seconds*", "*paper excluded*"], rows)
 
 
 def growth(results: Results) -> str:
@@ -112,7 +107,7 @@ def growth(results: Results) -> str:
         exponents = (f"{g['exponent']:.2f}", f"{g['last_exponent']:.2f}", f"{g['bound']:g}")
         rows.append([part, size, *exponents, pairs])
     header = ["cost of a", "against", "fitted exponent", "last two sizes", "formula, at most", "size: milliseconds"]
-    return markdown(header, rows)
+    return markdown_table(header, rows)
 
 
 def _seconds(timing: dict[str, dict[str, float]], name: str, options: dict) -> float:

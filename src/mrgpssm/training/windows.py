@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Scalar
-from mrgpssm.data.series import Series
+from mrgpssm.training.series import Series
 
 _LEAST_SHARE = 0.1
 
@@ -40,16 +40,16 @@ class Drawn(NamedTuple):
 
 
 def inner_places(lengths: Int[Array, " k"], resolution: Int[Array, ""], buffer: int) -> Int[Array, " k"]:
-    """How many starting rows each sequence offers to inner windows: rows 1 to T - 1 - (B_0 + 1) R."""
+    """The number of inner windows' starting rows in each sequence: rows 1 to T - 1 - (B_0 + 1) R."""
     return jnp.maximum(lengths - 1 - (buffer + 1) * resolution, 0)
 
 
 def draw_windows(
     series: Series, resolution: Int[Array, ""], windows: int, window: int, buffer: int, *, key: Key
 ) -> Drawn:
-    """Windows of `buffer` + `window` steps, as the head of this module says.
+    """Draw windows of `buffer` + `window` steps, as described at the head of this module.
 
-    Rows past the end of a sequence are its last one, with weight 0.
+    Indices past the end of a sequence point to its last row and have weight 0.
     """
     inner = jnp.cumsum(inner_places(series.lengths, resolution, buffer), dtype=jnp.int32)
     begun = jnp.cumsum(series.lengths > 1, dtype=jnp.int32)
@@ -78,7 +78,7 @@ def start_share(
 
 
 def _choose_evenly(share: Scalar, windows: int, key: Key) -> Bool[Array, " n"]:
-    """A share of the windows, each with that probability; their number is never more than one off."""
+    """Choose a share of the windows at random; their number is never more than one off."""
     passed = jnp.floor(share * jnp.arange(windows + 1, dtype=share.dtype) + jax.random.uniform(key, (), share.dtype))
     return passed[1:] > passed[:-1]
 

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from mrgpssm.file import write_atomic
 from mrgpssm.file.record import age_note
+from mrgpssm.file.words import markdown_table
 from mrgpssm.paper.config import EXPERIMENTS
-from mrgpssm.paper.pages import paper
-from mrgpssm.paper.pages.claims import Claim, claims, look_in, look_in_paper, relative_errors, targets
-from mrgpssm.paper.pages.results import FAILED, Results
-from mrgpssm.paper.pages.tables import NOT_RUN, batch_times, calibration, growth, markdown, side_by_side
+from mrgpssm.paper.page import published
+from mrgpssm.paper.page.claims import Claim, claims, look_in, look_in_paper, relative_errors, targets
+from mrgpssm.paper.page.results import FAILED, Results
+from mrgpssm.paper.page.tables import NOT_RUN, batch_times, calibration, growth, side_by_side
 
 IMAGES = Path("images/reproduction")
 _HEAD = """# Reproduction of the paper
@@ -54,25 +54,21 @@ _DIFFERS = """## What differs from the paper
 """
 
 
-def write_page(results: Results, path: Path, figures: Iterable[str]) -> None:
-    """Write the page; `figures` names those that were drawn into `images/reproduction` beside it."""
-    write_atomic(path, (page(results, tuple(figures)) + "\n").encode())
-
-
-def page(results: Results, figures: tuple[str, ...]) -> str:
-    """The whole page."""
+def make_page(results: Results, figures: Iterable[str]) -> str:
+    """The whole page; `figures` names those that were drawn into `images/reproduction` beside it."""
+    drawn = set(figures)
     head = _HEAD.format(scale=results.scale) + (_SMOKE if results.scale == "smoke" else "")
     parts = [part for part in (head, age_note(results.records), _summary(results)) if part]
     parts.append(_DIFFERS.format(data=_data(results), rows=_rows(results), failed=FAILED))
     for what, write in _SECTIONS.items():
-        drawn = [f"![{name}]({IMAGES}/{name}.png)" for name in _FIGURES[what] if name in figures]
-        title = f"## {results.experiment(what).title}\nPaper: {paper.LABELS[what]}. Config: `configs/{what}.toml`."
-        parts.append("\n\n".join([title, *write(results), *drawn]))
+        pictures = [f"![{name}]({IMAGES}/{name}.png)" for name in _FIGURES[what] if name in drawn]
+        title = f"## {results.experiment(what).title}\nPaper: {published.LABELS[what]}. Config: `configs/{what}.toml`."
+        parts.append("\n\n".join([title, *write(results), *pictures]))
     parts += [_RUN, f"## Cost\n{_SHARED}\n\n{_costs(results)}"]
-    return "\n\n".join(part.strip() for part in parts)
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def show(results: Results, what: str) -> str:
+def show_tables(results: Results, what: str) -> str:
     """The tables of one experiment."""
     return "\n\n".join(_SECTIONS[what](results))
 
@@ -85,7 +81,7 @@ def claims_table(results: Results) -> str:
         printed = theirs[claim.text]
         rows.append([claim.text, claim.source, f"**{claim.verdict}**", claim.numbers,
                      "no table" if printed.holds is None else printed.verdict])  # fmt: skip
-    return markdown(["claim", "where", "here", "numbers", "paper's own numbers"], rows)
+    return markdown_table(["claim", "where", "here", "numbers", "paper's own numbers"], rows)
 
 
 def targets_table(results: Results) -> str:
@@ -95,7 +91,7 @@ def targets_table(results: Results) -> str:
     for first, second, third in zip(*(targets(look) for look in views), strict=True):
         run_in = _verdict(third) if first.text.startswith("Semi-synthetic") else "does not apply"
         rows.append([first.text, _verdict(first), _verdict(second), run_in])
-    return markdown(["target", "in the data's units", "in training units", "run-in through the first half"], rows)
+    return markdown_table(["target", "in the data's units", "in training units", "run-in through the first half"], rows)
 
 
 def _verdict(claim: Claim) -> str:
@@ -114,12 +110,12 @@ def _summary(results: Results) -> str:
 
 def _engine(results: Results) -> list[str]:
     ratios = {"ours": relative_errors(look_in(results)), "*paper*": relative_errors(look_in_paper)}
-    rows = [[n, *(f"{r[n]:.2f}" if n in r else NOT_RUN for r in ratios.values())] for n in paper.ENGINE_METHODS]
+    rows = [[n, *(f"{r[n]:.2f}" if n in r else NOT_RUN for r in ratios.values())] for n in published.ENGINE_METHODS]
     return [
         "RMSE in units of the training deviation:", side_by_side(results, "engine", "rmse"),
         "RMSE in the data's units:", side_by_side(results, "engine", "rmse", unit="data"),
         "nLL per step:", side_by_side(results, "engine", "nll"),
-        "Error relative to MR-GPSSM, averaged over the outputs:", markdown(["method", *ratios], rows),
+        "Error relative to MR-GPSSM, averaged over the outputs:", markdown_table(["method", *ratios], rows),
         "Calibration of the free runs:", calibration(results, "engine"),
     ]  # fmt: skip
 
@@ -142,7 +138,7 @@ def _latents(results: Results) -> str:
     rows = [
         [name, str(x["resolution"]), f"{x['rmse']:.3f}", f"{x['std']:.3f}"] for name, x in record["latents"].items()
     ]
-    return markdown(["latent of", "R", "RMSE to the measured output", "deviation of the latent"], rows)
+    return markdown_table(["latent of", "R", "RMSE to the measured output", "deviation of the latent"], rows)
 
 
 def _sensitivity(results: Results) -> list[str]:
@@ -210,4 +206,4 @@ def _costs(results: Results) -> str:
                              "" if peak is None else f"{peak:,}", env["device"], f"JAX {env['versions']['jax']}",
                              env["date"], record["config_sha256"][:8], record["data"]["sha256"][:8]])  # fmt: skip
     header = ["experiment", "piece", "seconds", "ms per step", "MB", "device", "software", "date", "config", "data"]
-    return markdown(header, rows) if rows else NOT_RUN
+    return markdown_table(header, rows) if rows else NOT_RUN

@@ -1,4 +1,4 @@
-"""Many sequences as flat arrays: what a compiled program sees of the data."""
+"""Many sequences as flat arrays, for compiled programs."""
 
 from collections.abc import Sequence as SequenceOf
 
@@ -13,9 +13,9 @@ from mrgpssm.data.sequence import Sequence
 
 
 class Clock(eqx.Module):
-    """Time of every row in raw samples, from the start of its sequence: whole ones and a fraction of one.
+    """Time of every row in raw samples since the start of its sequence, as a whole number and a fraction.
 
-    A float32 alone has no room for both: after a million rows its steps are 1/16 of a sample.
+    A float32 alone is too coarse: after a million rows its resolution is 1/16 of a sample.
     """
 
     whole: Int[Array, " rows"]
@@ -32,7 +32,7 @@ class Clock(eqx.Module):
         return self.fraction.dtype
 
     def between(self, before: Int[Array, "*b"], after: Int[Array, "*b"]) -> Float[Array, "*b"]:
-        """Samples from one row to another, of one sequence; at most one for every row, up to rounding."""
+        """Samples from one row to a later one of the same sequence; at most one per row, up to rounding."""
         whole = (self.whole[after] - self.whole[before]).astype(self.dtype)
         passed = whole + (self.fraction[after] - self.fraction[before])
         return jnp.minimum(passed, (after - before).astype(self.dtype))
@@ -41,8 +41,8 @@ class Clock(eqx.Module):
 class Series(eqx.Module):
     """K sequences end to end: rows offsets[k], ..., offsets[k] + lengths[k] - 1 are sequence k.
 
-    The data are there once for each of V scalings: a member that leaves out some sequences sees all of them in units
-    of those that it trains on. Rows are at most one raw sample apart; irregular sampling is uneven clock ticks.
+    The data are stored once for each of V scalings: a member that leaves out some sequences uses the scaling of those
+    that it trains on. Rows are at most one raw sample apart; irregular sampling shows in the clock.
     """
 
     inputs: Float[Array, "v rows u"]
@@ -60,7 +60,7 @@ def make_clock(clocks: SequenceOf[np.ndarray], dtype: jnp.dtype) -> Clock:
 
 
 def flatten(sequences: SequenceOf[Sequence], scalings: SequenceOf[Scaling], dtype: jnp.dtype) -> Series:
-    """Lay the sequences, whose gaps are filled, end to end and scale them, in float64 on the host, by each scaling."""
+    """Scale the gap-free sequences by each scaling, in float64 on the host, and lay them end to end."""
     for s in sequences:
         check_filled(s)
     lengths = np.array([len(s) for s in sequences])

@@ -1,0 +1,74 @@
+"""A fleet: models that train side by side as one program. Estimator, sweep and reproduction list the members they want.
+
+A member is an output (or several) of some sequences, in units of one scaling, from one random start. Its key follows
+from its seed, group and number alone, so a model gets the same in any fleet.
+"""
+
+from collections.abc import Sequence as SequenceOf
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrgpssm.arrays.types import Key
+from mrgpssm.data import Scaling, Sequence
+from mrgpssm.model import SSM, Component
+from mrgpssm.spec import Spec
+from mrgpssm.training.backfit import Plan
+from mrgpssm.training.members import init_model, start_on_data
+from mrgpssm.training.series import flatten
+from mrgpssm.training.settings import TrainingSettings
+from mrgpssm.training.state import Task
+
+
+class Member(NamedTuple):
+    """One model of a fleet.
+
+    `columns` are its outputs, `training` (K,) says which of the K sequences it trains on, `scaling` is the number of
+    the scaling that its units are of.
+    """
+
+    seed: int
+    group: int
+    number: int
+    columns: tuple[int, ...]
+    training: np.ndarray
+    scaling: int
+
+    @property
+    def key(self) -> Key:
+        """The root of all that is random in its training."""
+        return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.group), self.number)
+
+
+def make_fleet(
+    spec: Spec,
+    driven: list[Sequence],
+    scalings: SequenceOf[Scaling],
+    members: SequenceOf[Member],
+    unseen: np.ndarray | None = None,
+) -> tuple[Plan, SSM[Component]]:
+    """The plan and all members at their starting values; needs the precision switched on.
+
+    `driven` are the filled sequences with everything that drives the model; `unseen` is that of `Plan`.
+    """
+    structure = spec.structure
+    series = flatten(driven, list(scalings), jnp.dtype(structure.precision))
+    tasks = Task(
+        key=jnp.stack([member.key for member in members]),
+        columns=jnp.asarray([member.columns for member in members], jnp.int32),
+        training=jnp.asarray(np.stack([member.training for member in members])),
+        scaling=jnp.asarray([member.scaling for member in members], jnp.int32),
+    )
+    inputs, outputs = len(driven[0].input_names), len(members[0].columns)
+    ssm = eqx.filter_vmap(lambda key: init_model(structure, inputs, outputs, key))(tasks.key)
+    if structure.drive:
+        ssm = start_on_data(ssm, series, tasks)
+    return Plan(TrainingSettings.of(spec.training), series, tasks, structure.resolutions, unseen), ssm
+
+
+def rank_restarts(bounds: np.ndarray) -> np.ndarray:
+    """The restarts of every row of bounds (..., restarts), best first; a bound of NaN is the worst."""
+    return np.argsort(-np.where(np.isnan(bounds), -np.inf, bounds), axis=-1, kind="stable")
