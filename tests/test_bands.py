@@ -15,7 +15,7 @@ from test_runtime import CASES
 from untrained import untrained
 
 from mrgpssm import MRGPSSM, Sequence, runtime
-from mrgpssm.estimator.unseen import Judge, judged
+from mrgpssm.estimator.unseen import Judge, calibrate_model
 from mrgpssm.file.model import feature_count
 from mrgpssm.prediction import predict
 from mrgpssm.prediction.fitted import model_bytes
@@ -175,7 +175,7 @@ def test_calibration_simulates_once_and_scores_what_the_model_then_says(given):
     model, unseen = untrained(resolutions=(3, 1), **given).fitted_, [recording(3), recording(4)]
     plain = replace(model, calibration=np.ones(2), noise=None)
     with mock.patch.object(predict, "free_run", wraps=predict.free_run) as walks:
-        found = judged(plain, [Judge(plain, unseen, "two recordings")], lambda *_: None)
+        found = calibrate_model(plain, [Judge(plain, unseen, "two recordings")], lambda *_: None)
     assert walks.call_count == 1
     assert found.before is not None
     assert found.after is not None

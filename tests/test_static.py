@@ -58,7 +58,7 @@ def test_its_gradient_is_that_of_differences(problem):
 def test_with_all_rows_as_inducing_points_the_mean_is_that_of_the_exact_process(problem):
     x, y, theta = problem
     at = np.random.default_rng(1).standard_normal((7, 3))
-    w = fitting._projected(Kernel.unpack(theta), x, y, x)
+    w = fitting._project(Kernel.unpack(theta), x, y, x)
     exact = dense(theta, at, x) @ np.linalg.solve(dense(theta, x, x) + np.exp(2 * theta[-1]) * np.eye(30), y)
     np.testing.assert_allclose(dense(theta, at, x) @ w, exact, atol=1e-4)  # jitter of 1e-6
 

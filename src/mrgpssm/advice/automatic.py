@@ -27,17 +27,17 @@ Settings = dict[str, Any]
 Reason = tuple[tuple[str, ...], Callable[[Settings], str]]  # what is chosen, and a sentence about its final value
 
 
-class Choice(NamedTuple):
+class Selection(NamedTuple):
     """A specification without None, and one sentence about each option that was chosen."""
 
     spec: Spec
     reasons: tuple[str, ...]
 
 
-def choose(given: Spec, training: list[Sequence], validated: bool) -> Choice:
+def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
     """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
     if given.structure.resolutions is not None:
-        return Choice(given.fixed(), ())
+        return Selection(given.fixed(), ())
     rows = sum(map(len, training))
     kind = _short if rows < LONG else _few if len(training) < MANY else _many
     chosen, reasons = kind(training, rows)
@@ -57,19 +57,19 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Choice:
     spec = make_spec(chosen | kept).fixed()
     settings = spec.flat()
     said = (text(settings) for keys, text in reasons if any(key not in kept for key in keys))
-    return Choice(spec, tuple(filter(None, said)))
+    return Selection(spec, tuple(filter(None, said)))
 
 
 def choose_drive(training: list[Sequence]) -> Drive:
     """The averages and delays that `MRGPSSM()` would see of the inputs: none where recordings are few."""
     if sum(map(len, training)) < LONG or len(training) < MANY:
         return Drive()
-    found, room, _ = _suggested(training)
+    found, room, _ = _find_room(training)
     return Drive(_filters(max(room.resolutions)), _delays(found, training[0].dt))
 
 
 def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    found, room, why = _suggested(training)
+    found, room, why = _find_room(training)
     settings: Settings = {
         "resolutions": room.resolutions, "filters": _filters(max(room.resolutions)),
         "delays": _delays(found, training[0].dt),
@@ -77,9 +77,9 @@ def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
         "steps": _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"],
     }  # fmt: skip
     return settings, [
-        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
-        (("filters",), lambda s: f"averages of the inputs over {_listed(s['filters'])} rows: what coarse steps miss"),
-        (("delays",), lambda s: f"inputs also with a delay, in rows: {_listed(s['delays'])}, a dead time that may be"),
+        (("resolutions",), lambda s: f"resolutions {_list(s['resolutions'])}: {why}"),
+        (("filters",), lambda s: f"averages of the inputs over {_list(s['filters'])} rows: what coarse steps miss"),
+        (("delays",), lambda s: f"inputs also with a delay, in rows: {_list(s['delays'])}, a dead time that may be"),
         _sizes(f"{rows:,} rows in {len(training)} recordings are many"),
         (("steps",), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: 300 with a GPU, 150 without"),
         *_LEARNED,
@@ -87,22 +87,22 @@ def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
 
 
 def _few(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    _, room, why = _suggested(training)
+    _, room, why = _find_room(training)
     return {"resolutions": room.resolutions, "restarts": 3, "ensemble": 3}, [
-        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
+        (("resolutions",), lambda s: f"resolutions {_list(s['resolutions'])}: {why}"),
         _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"),
         *_LEARNED,
     ]
 
 
 def _short(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    _, room, why = _suggested(training)
+    _, room, why = _find_room(training)
     settings: Settings = {
         "resolutions": room.resolutions, "latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10,
         "window": room.window, "buffer": room.buffer, "steps": 100, "restarts": 5, "ensemble": 5,
     }  # fmt: skip
     return settings, [
-        (("resolutions",), lambda s: f"resolutions {_listed(s['resolutions'])}: {why}"),
+        (("resolutions",), lambda s: f"resolutions {_list(s['resolutions'])}: {why}"),
         _sizes(f"{rows:,} rows are few"),
         (("window",), lambda s: f"windows of {s['window']} rows: a quarter of the longest sequence, at most 50"),
         (("cycles", "steps"), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: more do not help short data"),
@@ -125,7 +125,7 @@ _LEARNED: tuple[Reason, ...] = (
 )
 
 
-def _suggested(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:
+def _find_room(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:
     """What the data suggest, their room, and in a few words why; time constants may not be found in too few data."""
     try:
         found = suggest(training)
@@ -149,5 +149,5 @@ def _delays(found: Suggestion | None, dt: float) -> tuple[int, ...]:
     return (int(np.clip(round(_DEAD * float(np.median(fastest))), 1, _LONGEST_DELAY)),)
 
 
-def _listed(values: tuple[float, ...]) -> str:
+def _list(values: tuple[float, ...]) -> str:
     return ", ".join(f"{value:g}" for value in values) or "none"

@@ -80,7 +80,7 @@ def fit_process(drive: np.ndarray, outputs: np.ndarray, inducing: int, seed: int
     kernels = learn_kernels(drive, outputs, seed)
     chosen = np.random.default_rng(seed).permutation(len(drive))[:inducing]
     Z = drive[np.sort(chosen)]
-    w = [_projected(kernel, drive, y, Z) for kernel, y in zip(kernels, outputs.T, strict=True)]
+    w = [_project(kernel, drive, y, Z) for kernel, y in zip(kernels, outputs.T, strict=True)]
     return Process(
         inducing=Z,
         weights=np.stack([k.amplitude**2 * v for k, v in zip(kernels, w, strict=True)]),
@@ -130,7 +130,7 @@ def _learn_kernel(drive: np.ndarray, y: np.ndarray, rng: np.random.Generator) ->
     return Kernel.unpack(found.x)
 
 
-def _projected(kernel: Kernel, x: np.ndarray, y: np.ndarray, Z: np.ndarray) -> np.ndarray:
+def _project(kernel: Kernel, x: np.ndarray, y: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """w from the rows where y is known, by the whitened system: V = L⁻¹ K_ZX, w = L⁻ᵀ (I + V Vᵀ / n²)⁻¹ V y / n²."""
     rows = known_rows(y, _ALL_ROWS)
     K = kernel(Z, Z)

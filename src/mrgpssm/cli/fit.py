@@ -102,7 +102,7 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         what = "validation files" if validation else "files that each fold left out"
         print_scores(f"Free run over the {what}", model.validation_scores_)
         if spec.bands.calibrate:
-            say(_calibrated(model))
+            say(_describe_calibration(model))
     say(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
 
 
@@ -147,7 +147,7 @@ def _result(run, model) -> dict[str, Any]:
     return result
 
 
-def _calibrated(model) -> str:
+def _describe_calibration(model) -> str:
     """What calibration did to the bands of every output."""
     before, after = (scores["coverage_90"] for scores in (model.uncalibrated_scores_, model.validation_scores_))
     if model.fitted_.noise is None:

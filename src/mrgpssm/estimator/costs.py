@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from mrgpssm.data import Sequence
-from mrgpssm.estimator.unseen import Judge, judged
+from mrgpssm.estimator.unseen import Judge, calibrate_model
 from mrgpssm.prediction.fitted import FittedModel
 
 _ROWS = 400
@@ -30,9 +30,9 @@ def time_stages(
     if not few:
         return {}
     growth = _count_rows(make_judges(training, held_out)) / _count_rows(few)
-    judged(model, few, lambda *_: None)  # compiles
+    calibrate_model(model, few, lambda *_: None)  # compiles
     stamps: list[tuple[str, float]] = []
-    judged(model, few, lambda stage, _: stamps.append((stage, time.perf_counter())))
+    calibrate_model(model, few, lambda stage, _: stamps.append((stage, time.perf_counter())))
     stamps.append(("", time.perf_counter()))
     seconds: dict[str, float] = {}
     for (stage, began), (_, ended) in itertools.pairwise(stamps):

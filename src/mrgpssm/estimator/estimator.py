@@ -35,7 +35,7 @@ from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.choosing import best_restarts, fold_members
 from mrgpssm.estimator.costs import time_stages
 from mrgpssm.estimator.params import check_section, get_params, set_params
-from mrgpssm.estimator.unseen import Judge, Judged, judged
+from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
 from mrgpssm.model import SSM, Component
 from mrgpssm.native import ready
 from mrgpssm.prediction.checks import check_simulation
@@ -263,7 +263,7 @@ class MRGPSSM:
             judges = _judges(model, fleet, training, held_out)
             if spec.bands.folds and not judges:
                 warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
-            found = judged(model, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}"))
+            found = calibrate_model(model, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}"))
             self.fitted_, self.history_ = found.model, fleet.history
             self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
             if run is not None:
@@ -451,17 +451,17 @@ def _check_data(spec: Spec, training: list[Sequence]) -> None:
             f"got {spec.structure.latent_dim}. Raise it, or use joint=False."
         )
     window_steps = spec.training.buffer + spec.training.window
-    check_lengths(_walked(training), spec.structure.resolutions, window_steps)
+    check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
     shortest = min(map(len, training))
     if len(training) < spec.bands.folds and spec.bands.folds > shortest // 2:
         raise ConfigError(
             f"folds = {spec.bands.folds} would cut {shortest} rows into stretches of less than two; use fewer."
         )
     for k in range(spec.bands.folds):
-        check_lengths(_walked(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
+        check_lengths(_fill_all(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
 
 
-def _walked(sequences: list[Sequence]) -> list[Sequence]:
+def _fill_all(sequences: list[Sequence]) -> list[Sequence]:
     """The sequences as they are walked: gaps filled."""
     return [fill(s).sequence for s in sequences]
 

@@ -41,7 +41,7 @@ class Judged:
     after: pd.DataFrame | None
 
 
-def judged(model: FittedModel, judges: list[Judge], stage: Stage) -> Judged:
+def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Judged:
     """Learn from what the judges have not seen; without judges the model stays as it is.
 
     Their free runs are simulated once. Temperature or noise law, and the scores before and after are all made from

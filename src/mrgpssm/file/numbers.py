@@ -9,7 +9,7 @@ Tensors = dict[str, np.ndarray]
 
 def numbers(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
     """A tensor of finite numbers of that shape; `name` is what messages call the file."""
-    values = _shaped(tensors, key, shape, name).astype(float)
+    values = _find(tensors, key, shape, name).astype(float)
     if not np.isfinite(values).all():
         raise ModelFileError(f"{name}: tensor {key} holds values that are not finite.")
     return values
@@ -17,13 +17,13 @@ def numbers(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np
 
 def whole_numbers(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
     """A tensor of whole numbers of 32 bits of that shape."""
-    values = _shaped(tensors, key, shape, name)
+    values = _find(tensors, key, shape, name)
     if values.dtype != np.int32:
         raise ModelFileError(f"{name}: tensor {key} is of {values.dtype}; it must hold whole numbers of 32 bits.")
     return values
 
 
-def _shaped(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
+def _find(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
     if key not in tensors or tensors[key].shape != shape:
         found = list(tensors[key].shape) if key in tensors else "missing"
         raise ModelFileError(f"{name}: tensor {key} is {found}; its settings ask for {list(shape)}.")

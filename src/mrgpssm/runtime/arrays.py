@@ -65,12 +65,12 @@ def make_arrays(
     most = max(map(len, slower))
     drivers = np.array([[*some, *[part] * (most - len(some))] for part, some in enumerate(slower)], int)
     room = [most - len(some) for some in slower]
-    rows = [[_widened(_component(c, preset, precision), n) for c, n in zip(m, room, strict=True)] for m in components]
+    rows = [[_widen(_component(c, preset, precision), n) for c, n in zip(m, room, strict=True)] for m in components]
     stacked = {name: np.stack([[c[name] for c in row] for row in rows]) for name in rows[0][0]}
     return Arrays(**stacked, noise_sd=positive(noise), drivers=drivers)
 
 
-def _widened(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
+def _widen(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
     """With room for the states of so many further components, which have no effect."""
     room = places * arrays["A"].shape[0]
     wide = {name: np.pad(arrays[name], [(0, 0)] * (arrays[name].ndim - 1) + [(0, room)])

@@ -73,7 +73,7 @@ class RuntimeModel:
             return np.ones(rows)
         return np.append(np.diff(checked_time(time, rows, "inputs")) / self.dt, 1.0)
 
-    def checked(self, inputs: np.ndarray) -> np.ndarray:
+    def check_inputs(self, inputs: np.ndarray) -> np.ndarray:
         """Inputs (T, D_u) as numbers."""
         values = np.asarray(inputs, float)
         if values.ndim != 2 or values.shape[1] != len(self.input_names) or not len(values):
@@ -108,7 +108,7 @@ class RuntimeModel:
         return mean_run(self, self._course(inputs, time))
 
     def _course(self, inputs: np.ndarray, time: np.ndarray | None) -> Course:
-        values = self.checked(inputs)
+        values = self.check_inputs(inputs)
         return self.course(values, self.gaps(time, len(values)))[0]
 
     def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:

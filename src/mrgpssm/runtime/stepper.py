@@ -78,8 +78,8 @@ class Stepper:
 
         `elapsed` are the samples from this row to the next, in units of dt.
         """
-        inputs = self.model.checked(np.reshape(np.asarray(u, float), (1, -1)))
-        measured = None if y is None else self._measured(y)
+        inputs = self.model.check_inputs(np.reshape(np.asarray(u, float), (1, -1)))
+        measured = None if y is None else self._scale_measured(y)
         course, memory = self.model.course(inputs, np.array([elapsed], float), self._memory)
         drive = course.drives[0]
         if self._drive is None:
@@ -100,7 +100,7 @@ class Stepper:
 
         `time` are the seconds of every row (T,), where sampling is uneven; the first row is now.
         """
-        start, values = self.state, self.model.checked(inputs)
+        start, values = self.state, self.model.check_inputs(inputs)
         course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
         outputs = self._particles.walk(course)
         self.state = start
@@ -122,7 +122,7 @@ class Stepper:
         model = self.model
         return Estimate(model.output_mean + model.output_sd * found.mean, model.output_sd * found.std)
 
-    def _measured(self, y: np.ndarray) -> np.ndarray:
+    def _scale_measured(self, y: np.ndarray) -> np.ndarray:
         """The outputs of every model, (N, D_g), scaled."""
         model, values = self.model, np.asarray(y, float).ravel()
         if values.shape != (len(model.output_names),) or np.isinf(values).any():

@@ -13,14 +13,14 @@ from typing import Any, Literal
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.errors import ConfigError
 from mrgpssm.spec import cascade
-from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, option, options_of, read_section
+from mrgpssm.spec.declare import Option, OptionSection, describe_unknown, fix, option, options_of, read_section
 from mrgpssm.spec.kinds import Choice, Number, Several, Switch, Whole
 
 MOST_SEED = 2**32 - 1  # seeds have 32 bits where JAX has no 64-bit integers
 
 
 @dataclass(frozen=True)
-class Structure(Section):
+class Structure(OptionSection):
     """What a model is made of; a model file holds it."""
 
     resolutions: tuple[int, ...] = option(
@@ -73,7 +73,7 @@ class Structure(Section):
 
 
 @dataclass(frozen=True)
-class Training(Section):
+class Training(OptionSection):
     """How a model is learned: Algorithms 1 to 3 of the paper."""
 
     samples: int = option(None, Whole(), "Trajectories drawn for each window.", fixed=20)
@@ -125,7 +125,7 @@ class Training(Section):
 
 
 @dataclass(frozen=True)
-class Bands(Section):
+class Bands(OptionSection):
     """How wide the bands are: learned on data that training has not seen."""
 
     folds: int = option(
@@ -150,7 +150,7 @@ class Bands(Section):
             raise ConfigError(f'noise="{self.noise}" is learned in calibration; use calibrate=True with it.')
 
 
-SECTIONS: dict[str, type[Section]] = {"model": Structure, "training": Training, "bands": Bands}
+SECTIONS: dict[str, type[OptionSection]] = {"model": Structure, "training": Training, "bands": Bands}
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Spec:
         return make_spec(self.flat() | options)
 
     @property
-    def sections(self) -> tuple[Section, Section, Section]:
+    def sections(self) -> tuple[OptionSection, OptionSection, OptionSection]:
         """In the order of `SECTIONS`."""
         return self.structure, self.training, self.bands
 

@@ -63,7 +63,7 @@ class RunDirectory:
             yield
             return
         make_directory(self.checkpoints)
-        with _locked(self.root), listening(self.explain_stop) as self.stop:
+        with _lock(self.root), listening(self.explain_stop) as self.stop:
             try:
                 if self.model.exists():
                     raise ConfigError(f"{self.root} holds a finished run; choose another folder, or delete it.")
@@ -196,7 +196,7 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 
 @contextlib.contextmanager
-def _locked(root: Path) -> Iterator[None]:
+def _lock(root: Path) -> Iterator[None]:
     """One process per run; the lock goes with the process, however it ends."""
     if os.name != "posix":
         yield
