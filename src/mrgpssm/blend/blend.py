@@ -27,7 +27,7 @@ from mrgpssm.data import (
     take_unseen,
     trained_on,
 )
-from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
+from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
 from mrgpssm.estimator.estimator import MRGPSSM, ask_of_data
 from mrgpssm.estimator.params import get_params, set_params
 from mrgpssm.file import write_json
@@ -35,7 +35,7 @@ from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
 from mrgpssm.prediction.scores import tabulate_scores
 from mrgpssm.spec import MOST_SEED, Training, Whole
-from mrgpssm.training.progress import announce, line_stages, warn_of
+from mrgpssm.training.progress import announce, line_stages
 from mrgpssm.training.runs import CHECKPOINT_SECONDS, open_run
 
 

@@ -30,7 +30,7 @@ from mrgpssm.data import (
     take_unseen,
     trained_on,
 )
-from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
+from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.choosing import best_restarts, fold_members
 from mrgpssm.estimator.costs import time_stages
@@ -50,7 +50,7 @@ from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.estimate import estimate
 from mrgpssm.training.planning import fold_scalings, make_plan
-from mrgpssm.training.progress import announce, reporter, told, warn_of
+from mrgpssm.training.progress import announce, reporter, told
 from mrgpssm.training.runs import CHECKPOINT_SECONDS, RunDirectory, open_run, session, write_json
 
 

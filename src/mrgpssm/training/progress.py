@@ -2,7 +2,6 @@
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -11,7 +10,6 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from mrgpssm.errors import DataWarning
 from mrgpssm.file.words import printable
 from mrgpssm.training import Progress as Report
 
@@ -60,12 +58,6 @@ def announce(reasons: Iterable[str]) -> None:
     """What was chosen from the data, a line each."""
     for reason in reasons:
         print(printable(f"chosen: {reason}"), file=sys.stderr, flush=True)
-
-
-def warn_of(doubts: Iterable[str]) -> None:
-    """A warning for each doubt about data, at the line that called the method of the model."""
-    for doubt in doubts:
-        warnings.warn(doubt, DataWarning, stacklevel=3)
 
 
 def _ignore(_: object) -> None:
