@@ -335,7 +335,7 @@ def test_every_stage_of_a_fit_says_how_to_go_on_when_it_is_stopped(folder, capsy
         os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("mrgpssm.estimator.estimator.judged", meanwhile)
+        patch.setattr("mrgpssm.estimator.estimator.calibrate_model", meanwhile)
         assert call(capsys, "resume", "run", "--quiet") == (143, "", says)
     with monkeypatch.context() as patch:
         patch.setattr("mrgpssm.training.runs.RunDirectory.note", stop_by(signal.SIGKILL))  # no step is taken again
@@ -403,7 +403,7 @@ def test_later_stages_grow_by_their_rules(monkeypatch):
         for stage in ("free runs", "noise", "scores", "scores"):
             tell(stage, "somebody")
 
-    monkeypatch.setattr("mrgpssm.estimator.costs.judged", told)
+    monkeypatch.setattr("mrgpssm.estimator.costs.calibrate_model", told)
     training, validation = [recording(0), recording(1)], [recording(2, rows=80)]
     seconds = time_stages(model, training, validation, lambda seen, other: [Judge(model, other or [], "")])
     assert seconds == {
