@@ -88,7 +88,7 @@ def make_tune(tables: dict[str, Any], where: str) -> TuneConfig:
 def _range(name: str, value: Any, where: str) -> tuple[float, float]:
     kind = _numeric(name)
     if kind is None:
-        raise ConfigError(f"{where}: tune.range.{name} is no numeric option.")
+        raise ConfigError(f"{where}: tune.range.{name} is not a numeric option.")
     pair = isinstance(value, list) and len(value) == 2 and all(map(kind.accepts, value))
     if not pair or not value[0] < value[1]:
         raise ConfigError(f"{where}: tune.range.{name} must be [lowest, highest], of the option's kind; got {value!r}.")
