@@ -56,6 +56,7 @@ def test_arguments_can_be_read_and_set_by_name():
     assert model.training == Training(steps=50, seed=3)
     assert (model.bands.folds, model.latent_dim) == (4, 2)
     again = clone(model)
+    assert isinstance(again, MRGPSSM)
     assert again is not model
     assert again.get_params() == model.get_params()
     with pytest.raises(ConfigError, match=r"unknown argument 'training__step'; did you mean 'training__steps'\?"):
