@@ -35,13 +35,16 @@ from mrgpssm.estimator.choosing import best_restarts, fold_members
 from mrgpssm.estimator.costs import time_stages
 from mrgpssm.estimator.params import check_section, get_params, set_params
 from mrgpssm.estimator.unseen import Judge, Judged, judged
-from mrgpssm.model import SSM, Component
+from mrgpssm.gp import AbstractKernel
+from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.native import ready
 from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.fitted import FittedModel, read_model, store_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast
 from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.predict import forecast, scores
+from mrgpssm.prediction.radius import find_radii
+from mrgpssm.rollout import AbstractScheme
 from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime
 from mrgpssm.spec import Bands, Spec, Structure, Training, options_of
@@ -86,6 +89,12 @@ class MRGPSSM:
         static: Inducing rows of an instantaneous component, a Gaussian process of the inputs, their averages and
             delayed copies; its share in the output is learned on unseen data, as the bands are (0: there is none).
         trees: Boosted trees of the same inputs as `static`, at most so many; weighed on unseen data as well (0).
+        kernel: Covariance of the Gaussian processes: "rbf", "matern32", "matern52", or a kernel of your own, a
+            subclass of `mrgpssm.gp.AbstractKernel` or an instance of one, such as `Matern32()`.
+        emission: How a state shows in the outputs: "identity" (its first dimensions), "linear", "nonlinear", or your
+            own, of `mrgpssm.model.AbstractEmission`.
+        scheme: How training draws trajectories: "full_mc", "marginal", "analytic", or your own, of
+            `mrgpssm.rollout.AbstractScheme`. Free runs are always full Monte Carlo.
         training: How the model is learned: `Training(steps=100, restarts=3)`, and so on.
         bands: How the bands are calibrated: `Bands(folds=4)`, and so on.
     """
@@ -104,6 +113,9 @@ class MRGPSSM:
         static: int | None = None,
         trees: int | None = None,
         *,
+        kernel: str | AbstractKernel | type[AbstractKernel] = "rbf",
+        emission: str | AbstractEmission | type[AbstractEmission] = "identity",
+        scheme: str | AbstractScheme | type[AbstractScheme] = "full_mc",
         training: Training = Training(),  # noqa: B008  # frozen
         bands: Bands = Bands(),  # noqa: B008
     ):
@@ -118,6 +130,9 @@ class MRGPSSM:
         self.delays = delays
         self.static = static
         self.trees = trees
+        self.kernel = kernel
+        self.emission = emission
+        self.scheme = scheme
         self.training = training
         self.bands = bands
 
@@ -382,6 +397,17 @@ class MRGPSSM:
         return [(np.array(g), ssm) for g, ssm in zip(self.fitted_.groups, self.fitted_.models, strict=True)]
 
     @property
+    def radius_(self) -> np.ndarray:
+        """(models, components): the radius of a ball that the component's state never leaves in a noiseless free run.
+
+        It holds for inputs in the ranges of training, for runs of any length, in scaled units: zero mean and unit
+        variance. With `emission="identity"` no output is further from its mean than the sum over the components, in
+        standard deviations. It is infinite with `preset="paper"`.
+        """
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        return find_radii(self.fitted_)
+
+    @property
     def doubts_(self) -> tuple[str, ...]:
         """What `fit` warned of: reasons not to trust the training data."""
         return () if self.fitted_.seen is None else self.fitted_.seen.doubts
@@ -397,13 +423,22 @@ class MRGPSSM:
         return self.fitted_.provenance.skipped
 
 
-def load(path: str | os.PathLike[str]) -> MRGPSSM:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    kernel: AbstractKernel | type[AbstractKernel] | None = None,
+    emission: AbstractEmission | type[AbstractEmission] | None = None,
+    scheme: AbstractScheme | type[AbstractScheme] | None = None,
+) -> MRGPSSM:
     """The fitted model in a file that `save` wrote.
 
     Nothing in the file is executed. Checksum, version, shapes and finiteness are checked, in this order.
 
     Args:
         path: The file, such as `run/model.mrgpssm`.
+        kernel: Your own kernel, where the model has one: a file holds its class's name and no code.
+        emission: Your own emission, where it has one.
+        scheme: Your own scheme, where it has one.
 
     Returns:
         A model that can simulate, score and save.
@@ -411,7 +446,7 @@ def load(path: str | os.PathLike[str]) -> MRGPSSM:
     Raises:
         ModelFileError: The file is absent, damaged, foreign, too new, or inconsistent.
     """
-    fitted = read_model(Path(path))
+    fitted = read_model(Path(path), {"kernel": kernel, "emission": emission, "scheme": scheme})
     model = MRGPSSM.from_spec(fitted.spec)
     model.fitted_, model.history_, model.chosen_ = fitted, (), ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
@@ -466,10 +501,11 @@ def _check_data(spec: Spec, training: list[Sequence]) -> None:
     """What the options ask of the data."""
     check_alike(training)
     outputs = len(training[0].output_names)
-    if spec.structure.joint and spec.structure.latent_dim < outputs:
+    identity = spec.structure.emission == "identity"
+    if identity and spec.structure.joint and spec.structure.latent_dim < outputs:
         raise ConfigError(
             f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; "
-            f"got {spec.structure.latent_dim}. Raise it, or use joint=False."
+            f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
         )
     window_steps = spec.training.buffer + spec.training.window
     check_lengths(_walked(training), spec.structure.resolutions, window_steps)

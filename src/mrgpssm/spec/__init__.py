@@ -1,9 +1,11 @@
 """The options of a model: what there is, what values they take, what they mean."""
 
 from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, fixed_value, options_of, read_section
-from mrgpssm.spec.kinds import Choice, Kind, Number, Several, Switch, Whole
+from mrgpssm.spec.kinds import Choice, Kind, Number, Part, Several, Switch, Whole
 from mrgpssm.spec.sections import (
+    HIDDEN_UNITS,
     MOST_SEED,
+    PARTS,
     SECTIONS,
     Bands,
     Spec,
@@ -17,13 +19,16 @@ from mrgpssm.spec.sections import (
 )
 
 __all__ = [
+    "HIDDEN_UNITS",
     "MOST_SEED",
+    "PARTS",
     "SECTIONS",
     "Bands",
     "Choice",
     "Kind",
     "Number",
     "Option",
+    "Part",
     "Section",
     "Several",
     "Spec",
