@@ -19,7 +19,7 @@ from mrgpssm.model import EMISSIONS, AbstractEmission, LinearEmission
 from mrgpssm.prediction.mean import mean_paths
 from mrgpssm.rollout import SCHEMES, AbstractScheme, FullMC
 from mrgpssm.rollout.fused import supported
-from mrgpssm.spec import PARTS, Structure, arrange
+from mrgpssm.spec import INGREDIENTS, Structure, arrange, make_spec
 
 pytestmark = pytest.mark.once
 TINY: dict[str, Any] = {"samples": 2, "windows": 2, "window": 6, "buffer": 2, "cycles": 1, "steps": 2}
@@ -65,11 +65,12 @@ class Demanding(AbstractKernel):
 
 
 def test_a_word_a_class_and_an_instance_are_one_option():
-    for key, known in (("kernel", KERNELS), ("emission", EMISSIONS), ("scheme", SCHEMES)):
-        assert PARTS[key].words == tuple(known)
-        for word, part in known.items():
-            for given in (word, part, type(part)):
-                assert Structure(**{key: given}) == Structure(**{key: word})
+    known: dict[str, dict[str, Any]] = {"kernel": KERNELS, "emission": EMISSIONS, "scheme": SCHEMES}
+    for key, ours in known.items():
+        assert INGREDIENTS[key].words == tuple(ours)
+        for word, one in ours.items():
+            for given in (word, one, type(one)):
+                assert getattr(make_spec({key: given}).structure, key) == word
     own, again = Structure(kernel=RationalQuadratic), Structure(kernel=RationalQuadratic(alpha=1.0))
     assert own == again
     assert hash(own) == hash(again)
@@ -113,6 +114,7 @@ def test_files_runtime_and_stepper_know_all_of_ours(kernel, emission, tmp_path):
     np.testing.assert_array_equal(again.simulate(u, samples=4).mean, run.mean)
     samples = small.simulate(u, samples=4, keep_samples=True).samples
     assert samples is not None
+    assert run.samples is not None
     np.testing.assert_allclose(samples, run.samples, rtol=0, atol=1e-4)
     np.testing.assert_allclose(small.simulate_mean(u), model.simulate_mean(u), rtol=0, atol=1e-4)
     stepper = small.stepper(samples=4)
@@ -142,7 +144,7 @@ def test_a_model_with_parts_of_the_users_own_is_read_with_them(tmp_path):
     with pytest.raises(ModelFileError, match="load it with kernel=RationalQuadratic"):
         load(path)
     with pytest.raises(ModelFileError, match="its emission is Scaled; got emission=linear"):
-        load(path, **(own | {"emission": LinearEmission}))
+        load(path, kernel=own["kernel"], emission=LinearEmission, scheme=Counted)
     with pytest.raises(ModelFileError, match="its kernel is RationalQuadratic"):
         runtime.load(path)
     with pytest.raises(ConfigError, match="know the kernels rbf, matern32, matern52, not RationalQuadratic"):

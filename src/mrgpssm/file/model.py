@@ -13,7 +13,7 @@ import numpy as np
 
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.file.tensors import pack, unpack
-from mrgpssm.spec import HIDDEN_UNITS, PARTS, Number, Structure, Whole, options_of
+from mrgpssm.spec import HIDDEN_UNITS, INGREDIENTS, Number, Structure, Whole, options_of
 
 Tensors = dict[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]
@@ -165,10 +165,10 @@ def _check_version(number: Any) -> None:
 def _read_structure(table: Any, own: Mapping[str, Any]) -> Structure:
     if not isinstance(table, dict) or {key for key, value in table.items() if value is not None} != _STRUCTURE:
         raise ModelFileError(f"the options of its structure are not those of format {FORMAT_VERSION}.")
-    for key in PARTS:
+    for key in INGREDIENTS:
         if not isinstance(table[key], str):
             raise ModelFileError(f"the {key} of its structure must be a name.")
-    return Structure(**(table | {key: part.find(key, table[key], own.get(key)) for key, part in PARTS.items()}))
+    return Structure(**(table | {key: part.find(key, table[key], own.get(key)) for key, part in INGREDIENTS.items()}))
 
 
 def _own_places(structure: Structure) -> list[str]:

@@ -82,7 +82,6 @@ def init_component(
     key: Key,
     dtype: jnp.dtype,
     emission: AbstractEmission,
-    initial: InitialState | None = None,
     kernel: AbstractKernel | type[AbstractKernel] = RBF,
 ) -> Component:
     """One component at the preset's starting values; inducing inputs and means of q(f_M) are random."""
@@ -99,8 +98,7 @@ def init_component(
     )
     noise = positive_inverse(jnp.full((latent_dim,), preset.process_sd, dtype))
     transition = Transition(_init_mean(preset, latent_dim, input_dim, dtype), gp, noise)
-    initial = initial or init_initial(preset, latent_dim, dtype)
-    return Component(transition=transition, initial=initial, emission=emission)
+    return Component(transition=transition, initial=init_initial(preset, latent_dim, dtype), emission=emission)
 
 
 def init_ssm(

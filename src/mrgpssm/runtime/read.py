@@ -11,7 +11,7 @@ from mrgpssm.runtime.arrays import lower_triangular, make_arrays
 from mrgpssm.runtime.model import Initial, RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.part import Blend
-from mrgpssm.spec import PARTS, Structure
+from mrgpssm.spec import INGREDIENTS, Structure
 
 
 def load(path: str | Path) -> RuntimeModel:
@@ -54,7 +54,7 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
 def _check_parts(structure: Structure) -> None:
     """Refuse a user's own kernel or emission."""
     for name in ("kernel", "emission"):
-        part = PARTS[name]
+        part = INGREDIENTS[name]
         if not isinstance(getattr(structure, name), str):
             raise ConfigError(
                 f"The runtime, steppers and C know the {name}s {', '.join(part.words)}, not "

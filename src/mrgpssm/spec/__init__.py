@@ -1,11 +1,11 @@
 """The options of a model: what there is, what values they take, what they mean."""
 
 from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, fixed_value, options_of, read_section
-from mrgpssm.spec.kinds import Choice, Kind, Number, Part, Several, Switch, Whole
+from mrgpssm.spec.kinds import Choice, Ingredient, Kind, Number, Several, Switch, Whole
 from mrgpssm.spec.sections import (
     HIDDEN_UNITS,
+    INGREDIENTS,
     MOST_SEED,
-    PARTS,
     SECTIONS,
     Bands,
     Spec,
@@ -20,15 +20,15 @@ from mrgpssm.spec.sections import (
 
 __all__ = [
     "HIDDEN_UNITS",
+    "INGREDIENTS",
     "MOST_SEED",
-    "PARTS",
     "SECTIONS",
     "Bands",
     "Choice",
+    "Ingredient",
     "Kind",
     "Number",
     "Option",
-    "Part",
     "Section",
     "Several",
     "Spec",

@@ -93,12 +93,13 @@ class Choice(Kind):
         return str(value)
 
 
-class Part(Kind):
-    """A part of the model: one of ours by its word, or the user's own, a class or an instance of it.
+class Ingredient(Kind):
+    """What a model is made of: one of ours by its word, or the user's own, a class or an instance of it.
 
-    `base` is the class that parts derive from, with its public room, and `ours` maps words to names of classes. The
+    `base` is the class that they derive from, with its public room, and `ours` maps words to names of classes. The
     rooms above this one define these classes, so they are recognised by name. The value is the word for one of ours,
-    else an instance. It is a key of caches: an instance holds settings, but no arrays.
+    else an instance. It is a key of caches: an instance holds settings, but no arrays. Files hold the name of its
+    class, which must not be one of the words.
     """
 
     def __init__(self, base: str, **ours: str):
@@ -112,7 +113,8 @@ class Part(Kind):
     def accepts(self, value: Any) -> bool:
         if isinstance(value, str):
             return value in self.words
-        return self._is_derived(value if isinstance(value, type) else type(value)) and _is_hashable(value)
+        kind = value if isinstance(value, type) else type(value)
+        return self._is_derived(kind) and kind.__name__ not in self.words and _is_hashable(value)
 
     def convert(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -134,7 +136,7 @@ class Part(Kind):
         return value if isinstance(value, str) else _class_name(value)
 
     def find(self, name: str, word: str, given: Any) -> Any:
-        """The part that a file names: one of ours, or what the user gives for it."""
+        """What a file names: one of ours, or what the user gives for it."""
         own = None if given is None else self.check(name, given)
         if own is None and word in self.words:
             return word

@@ -14,19 +14,19 @@ from mrgpssm.arrays.drive import Drive
 from mrgpssm.errors import ConfigError
 from mrgpssm.spec import cascade
 from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, option, options_of, read_section
-from mrgpssm.spec.kinds import Choice, Number, Part, Several, Switch, Whole
+from mrgpssm.spec.kinds import Choice, Ingredient, Number, Several, Switch, Whole
 
 MOST_SEED = 2**32 - 1  # seeds have 32 bits where JAX has no 64-bit integers
 HIDDEN_UNITS = 8  # of the nonlinear emission
-PARTS = {
-    "kernel": Part("mrgpssm.gp.AbstractKernel", rbf="RBF", matern32="Matern32", matern52="Matern52"),
-    "emission": Part(
+INGREDIENTS = {
+    "kernel": Ingredient("mrgpssm.gp.AbstractKernel", rbf="RBF", matern32="Matern32", matern52="Matern52"),
+    "emission": Ingredient(
         "mrgpssm.model.AbstractEmission",
         identity="IdentityEmission",
         linear="LinearEmission",
         nonlinear="NonlinearEmission",
     ),
-    "scheme": Part("mrgpssm.rollout.AbstractScheme", full_mc="FullMC", marginal="Marginal", analytic="Analytic"),
+    "scheme": Ingredient("mrgpssm.rollout.AbstractScheme", full_mc="FullMC", marginal="Marginal", analytic="Analytic"),
 }
 
 
@@ -77,15 +77,17 @@ class Structure(Section):
     trees: int = option(
         None, Whole(0, 2_000), "Boosted trees of the inputs, weighed on unseen data; 0 is none.", fixed=0
     )
-    kernel: Any = option("rbf", PARTS["kernel"], "Covariance of the Gaussian processes: rbf, matern32 or matern52.")
+    kernel: Any = option(
+        "rbf", INGREDIENTS["kernel"], "Covariance of the Gaussian processes: rbf, matern32 or matern52."
+    )
     emission: Any = option(
         "identity",
-        PARTS["emission"],
+        INGREDIENTS["emission"],
         "How a state shows in the outputs: identity, linear or nonlinear; identity shows its first dimensions.",
     )
     scheme: Any = option(
         "full_mc",
-        PARTS["scheme"],
+        INGREDIENTS["scheme"],
         "How training draws trajectories: full_mc, marginal or analytic; free runs are always full_mc.",
     )
 
