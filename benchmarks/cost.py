@@ -3,8 +3,8 @@
     python benchmarks/cost.py DATA_ROOT [--output Temp] [--split 0] [--out results/default]
 
 Seconds are of this process by the clock: training of all members (restarts and folds train side by side, so that one
-costs its share), the static part and the trees of the whole model and of every fold, free runs over unseen data,
-learned noise and scores from these. The record also holds the scores on the test files.
+costs its share), free runs over unseen data, learned noise and scores from these. The
+record also holds the scores on the test files.
 """
 
 import argparse
@@ -22,8 +22,6 @@ from mrgpssm.file.record import write_record
 
 TIMED = {
     "training": (estimator, "fit_fleet"),
-    "static": (unseen, "learn_kernels", "fit_static"),
-    "trees": (unseen, "fit_trees"),
     "runs": (unseen, "keep_runs"),
     "noise": (unseen, "learn_noise"),
     "scores": (unseen, "score_runs"),
@@ -78,7 +76,6 @@ def main() -> None:
         "members": options.training.restarts + options.bands.folds,
         "fit_seconds": round(whole, 1),
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
-        "shares": {name: [round(float(s), 4) for s in part.shares] for name, part in model.fitted_.blend.parts.items()},
     }
     path = given.out / f"cost-{given.split}-{given.output}.json"
     write_record(path, record)

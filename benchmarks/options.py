@@ -20,9 +20,9 @@ from scipy.stats import t as student
 from mrgpssm import MRGPSSM
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.blend.noise import Runs as Noisy
-from mrgpssm.blend.noise import fit_law
 from mrgpssm.data import Scaling, apply_drive
+from mrgpssm.estimator.noise import Runs as Noisy
+from mrgpssm.estimator.noise import fit_law
 from mrgpssm.file.record import device_name, write_record
 from mrgpssm.paper.config import Evaluation
 from mrgpssm.paper.evaluation import evaluate, lay_out_runs
@@ -135,7 +135,7 @@ def learned_scores(
     offset, sd = (getattr(runs.scalings[first], k)[output] for k in ("output_mean", "output_sd"))
     mean, deviation, measured = (np.concatenate([h[i] for h in held])[:, None] for i in range(3))
     scaled = ((measured - offset) / sd, (mean - offset) / sd, deviation / sd)
-    law = fit_law(Noisy(*scaled, drive, groups=np.zeros(len(drive), int)), boosted=False)
+    law = fit_law(Noisy(*scaled, drive, groups=np.zeros(len(drive), int)))
     centre, spread = means.mean(0), np.sqrt(np.mean(sds**2, axis=0) + means.var(0))
     scale = sd * law.scale((centre[:, None] - offset) / sd, spread[:, None] / sd, runs.drive(first, first))[:, 0]
     seen, dof = ~np.isnan(y), law.dof[0]

@@ -1,17 +1,34 @@
-"""What mkdocs asks us while it builds the site: the page of commands is filled from the commands themselves."""
+"""What mkdocs asks us while it builds the site: commands and options are described by themselves."""
 
 import inspect
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
 from mrgpssm.cli.main import COMMANDS, find_command
-
-_PLACE = "<!-- commands -->"
+from mrgpssm.file.words import markdown_table
+from mrgpssm.spec import SECTIONS, options_of
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the reference where the page asks for it."""
-    return markdown.replace(_PLACE, commands()) if _PLACE in markdown else markdown
+    """Put the references where the page asks for them."""
+    for place, made in (("<!-- commands -->", commands), ("<!-- options -->", options)):
+        markdown = markdown.replace(place, made()) if place in markdown else markdown
+    return markdown
+
+
+def options() -> str:
+    """Every section of options with its table, as Markdown."""
+    return "\n".join(line for title, section in SECTIONS.items() for line in _describe_options(title, section))
+
+
+def _describe_options(title: str, section: type) -> Iterator[str]:
+    yield f"### {section.__name__} {{ #options-{title} }}\n\n{inspect.getdoc(section)} In a file: `[{title}]`.\n"
+    rows = []
+    for name, option in options_of(section).items():
+        default = getattr(section(), name)
+        value = f"`{default}`" if default is not None else f"chosen, or `{option.fixed}`"
+        rows.append([f"`{name}`", option.help, option.kind.rule, value])
+    yield markdown_table(["option", "what it is", "values", "default"], rows) + "\n"
 
 
 def commands() -> str:

@@ -28,7 +28,7 @@ LISTED = (
     Statistical("test_bound.py::test_expected_bound_does_not_depend_on_the_number_of_samples", 2 * 3 * 3),
     Statistical("test_limits.py::test_zero_gp_with_linear_mean_gives_the_kalman_prediction", 6 * (2 + 3)),
     Statistical("test_data.py::test_windows_are_the_rows_they_should_be", 2),
-    Statistical("test_metrics.py::test_pit_is_uniform_and_coverage_nominal_for_the_truth", 2),
+    Statistical("test_metrics.py::test_coverage_is_nominal_for_the_truth", 1),
     Statistical("test_walks.py::test_process_noise_is_independent_over_steps_samples_and_dimensions", 5),
     Statistical("test_walks.py::test_a_warm_up_without_measurements_spreads_as_the_linear_system_does", 4 + 10),
     Statistical("test_estimator.py::test_warm_up_is_a_kalman_filter_where_the_model_is_linear", 2, 5.0),

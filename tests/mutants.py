@@ -66,6 +66,7 @@ PLACE = ("test_bands.py::test_nothing_depends_on_later_rows_on_chunks_or_on_othe
 EVIDENCE = ("test_evidence.py",)
 ROWS = ("test_data.py::test_every_row_counts_the_same_in_expectation",)
 LEAKS = ("test_leaks.py",)
+BLEND = ("test_blend.py::test_poison_in_what_a_fold_leaves_out_changes_nothing_in_it",)
 JITTER = ("test_linalg.py::test_the_jitter_grows_until_a_factor_exists_and_a_hopeless_matrix_is_nan",)
 LOST = ("test_sweep.py::test_anything_but_a_finished_future_is_lost_and_records_are_counted",)
 LINK = ("test_storage.py::test_a_link_in_place_of_the_lock_leaves_what_it_points_to_alone",)
@@ -221,5 +222,5 @@ MUTANTS = (
     Mutant(19, "training/windows.py", "short - resolution, 1 + place", "0 * short, 1 + place", ROWS, False),
     Mutant(20, "training/planning.py", "whole.refit(trained_on(driven, spec.bands.folds, k))", "whole.refit(driven)", LEAKS, False),
     Mutant(20, "training/members.py", "jnp.where(task.training, series.lengths, 0)", "series.lengths", LEAKS, False),
-    Mutant(20, "estimator/unseen.py", "_learn_parts(j.model, j.trained_on, j.name, stage)", "_learn_parts(j.model, training, j.name, stage)", LEAKS, False),
+    Mutant(20, "blend/blend.py", "own = trained_on(training, self.folds, k)", "own = training", BLEND, False),
 )  # fmt: skip

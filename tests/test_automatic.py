@@ -11,7 +11,7 @@ import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence
-from mrgpssm.advice.automatic import LONG, choose
+from mrgpssm.advice.automatic import LONG, choose, choose_drive
 from mrgpssm.advice.suggest import suggest
 from mrgpssm.cli import main
 from mrgpssm.spec import Spec, arrange, make_spec
@@ -51,9 +51,9 @@ def test_long_data_get_their_time_constants_averages_and_folds():
     assert options.structure.filters[0] == 10
     assert options.structure.filters[-1] == 10 * max(options.structure.resolutions)
     assert 1 <= options.structure.delays[0] <= 10
-    assert (options.bands.folds, options.bands.noise, options.training.ensemble) == (4, "boosted", 3)
-    assert (options.structure.static, options.structure.trees) == (2000, 250)
-    assert any(reason.startswith("250 boosted trees: ") for reason in reasons)
+    assert (options.bands.folds, options.bands.noise, options.training.ensemble) == (4, "student", 3)
+    assert any(reason.startswith("noise with heavy tails") for reason in reasons)
+    assert choose_drive(data) == options.structure.drive
     assert any("holds 10 windows" in reason for reason in reasons)
     assert any(reason.startswith("resolutions ") and " s" in reason for reason in reasons)
 
@@ -64,10 +64,9 @@ def test_few_long_recordings_get_their_time_constants_and_nothing_that_needs_mor
     assert (
         options.structure.filters,
         options.structure.delays,
-        options.structure.static,
-        options.structure.trees,
         options.bands.noise,
-    ) == ((), (), 0, 0, "gaussian")
+    ) == ((), (), "gaussian")
+    assert choose_drive(long_data(2)) == options.structure.drive
     assert (options.structure.latent_dim, options.training.ensemble, options.bands.folds) == (2, 3, 4)
 
 
@@ -79,7 +78,6 @@ def test_short_data_get_small_models():
         4,
         "gaussian",
     )
-    assert (options.structure.static, options.structure.trees) == (160, 0)
     assert (options.training.window + options.training.buffer) * max(options.structure.resolutions) * 2 <= 160
 
 
@@ -112,8 +110,8 @@ def test_what_is_said_is_what_was_done():
     spec, reasons = choose(make_spec({"latent_dim": 3, "folds": 0}), long_data(), validated=False)
     settings = spec.flat()
     assert any(reason.startswith("3 latent dimensions, 50 inducing points") for reason in reasons)
-    assert (settings["static"], settings["trees"], settings["noise"]) == (0, 0, "gaussian")
-    assert not any("static" in reason or "trees" in reason or "tails" in reason for reason in reasons)
+    assert settings["noise"] == "gaussian"
+    assert not any("tails" in reason for reason in reasons)
     MRGPSSM.from_spec(spec).check(long_data())
 
 
@@ -138,7 +136,6 @@ def test_a_model_without_arguments_learns_says_why_and_calibrates(capsys):
     assert model.chosen_
     assert all(f"chosen: {reason}" in said for reason in model.chosen_)
     assert "fit: calibration: free runs of fold 2 of 4\n" in said
-    assert model.fitted_.static is not None
     assert model.validation_scores_ is not None
     assert np.isfinite(model.validation_scores_.to_numpy()).all()
     assert np.isfinite(model.simulate(recording(1).inputs, samples=4).mean).all()

@@ -15,7 +15,7 @@ from test_runtime import CASES
 from untrained import untrained
 
 from mrgpssm import MRGPSSM, Sequence, runtime
-from mrgpssm.estimator.unseen import Judge, judged
+from mrgpssm.estimator.unseen import Judge, calibrate_model
 from mrgpssm.file.model import feature_count
 from mrgpssm.prediction import predict
 from mrgpssm.prediction.fitted import model_bytes
@@ -133,7 +133,7 @@ def told(model: MRGPSSM, sequences: list[Sequence], which: int = 0, seed: int = 
     return predict.run_freely(model.fitted_, sequences, 7, seed).gather(tell)[which]
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "boosted"])
+@pytest.mark.parametrize("noise", ["gaussian", "student"])
 def test_nothing_depends_on_later_rows_on_chunks_or_on_other_sequences(noise, monkeypatch):
     given: dict[str, Any] = {"noise": noise, "folds": 2} if noise != "gaussian" else {}
     model, whole = untrained(resolutions=(3, 1), precision="float64", rounds=2, **given), recording(2)
@@ -170,12 +170,12 @@ def test_noise_has_a_number_for_every_row_output_and_sample_and_the_runtime_has_
     np.testing.assert_allclose(*both, rtol=1e-9)
 
 
-@pytest.mark.parametrize("given", [{}, {"noise": "student", "folds": 2, "static": 20}], ids=["temperature", "law"])
+@pytest.mark.parametrize("given", [{}, {"noise": "student", "folds": 2}], ids=["temperature", "law"])
 def test_calibration_simulates_once_and_scores_what_the_model_then_says(given):
     model, unseen = untrained(resolutions=(3, 1), **given).fitted_, [recording(3), recording(4)]
-    plain = replace(model, calibration=np.ones(2), noise=None, static=None)
+    plain = replace(model, calibration=np.ones(2), noise=None)
     with mock.patch.object(predict, "free_run", wraps=predict.free_run) as walks:
-        found = judged(plain, [recording(0)], [Judge(plain, [recording(0)], unseen, "two recordings")], lambda *_: None)
+        found = calibrate_model(plain, [Judge(plain, unseen, "two recordings")], lambda *_: None)
     assert walks.call_count == 1
     assert found.before is not None
     assert found.after is not None

@@ -288,7 +288,7 @@ def test_what_cannot_work_is_said_in_one_sentence():
     assert model.validation_scores_ is not None
     with pytest.raises(DataError, match="inputs: 1 columns were given for 2 inputs: speed, load"):
         model.simulate(s.inputs[:, :1])
-    with pytest.raises(DataError, match="must be a pair"):
+    with pytest.raises(DataError, match="or a pair"):
         model.simulate(s.inputs, warmup=s.inputs)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="stride must be at least 1"):
         model.simulate(s.inputs, stride=0)

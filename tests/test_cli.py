@@ -378,14 +378,14 @@ def test_every_command_says_what_a_stop_leaves(capsys, monkeypatch, words, insid
 
 def test_an_estimate_before_a_long_fit(folder, capsys):
     """Rows are those of the recordings, and every stage has a time: a file that is cut into folds counts once."""
-    learned = ["--folds", "2", "--static", "8", "--trees", "2", "--noise", "student"]
+    learned = ["--folds", "2", "--noise", "student"]
     code, out, _ = call(capsys, *fit("--dry-run", "--json", *learned, outputs="NOx"))
     cost = json.loads(out)
     assert code == 0
     assert cost["rows"] == 160
     assert cost["steps"] == 2 * 2 * 5
     assert cost["members"] == 1 + 2
-    assert set(cost["stages"]) == {"training", "kernels", "static part", "trees", "free runs", "noise", "scores"}
+    assert set(cost["stages"]) == {"training", "free runs", "noise", "scores"}
     assert all(seconds > 0 for seconds in cost["stages"].values())
     assert cost["seconds"] == pytest.approx(sum(cost["stages"].values()))
     assert cost["megabytes"] > 100
@@ -393,24 +393,20 @@ def test_an_estimate_before_a_long_fit(folder, capsys):
 
 
 def test_later_stages_grow_by_their_rules(monkeypatch):
-    """The growth from a few rows to all: by rows that are learned from or simulated, and by the powers that are said."""
-    model = untrained(static=8, trees=2).fitted_
+    """The growth from a few rows to all: by rows that are simulated."""
+    model = untrained().fitted_
     monkeypatch.setattr("mrgpssm.estimator.costs._ROWS", 40)
-    monkeypatch.setattr("mrgpssm.estimator.costs.KERNEL_ROWS", 80)
     clock = iter(range(100))
     monkeypatch.setattr("mrgpssm.estimator.costs.time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
-    def told(model, training, judges, tell):
-        for stage in ("kernels", "static part", "trees", "free runs", "noise", "scores", "scores"):
+    def told(model, judges, tell):
+        for stage in ("free runs", "noise", "scores", "scores"):
             tell(stage, "somebody")
 
     monkeypatch.setattr("mrgpssm.estimator.costs.judged", told)
     training, validation = [recording(0), recording(1)], [recording(2, rows=80)]
-    seconds = time_stages(model, training, validation, lambda seen, other: [Judge(model, seen, other or [], "")])
+    seconds = time_stages(model, training, validation, lambda seen, other: [Judge(model, other or [], "")])
     assert seconds == {
-        "kernels": (80 / 40) ** 3,
-        "static part": 320 / 40,
-        "trees": 320 / 40,
         "free runs": 80 / 40,
         "noise": 80 / 40,
         "scores": 2 * 80 / 40,

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.once
 LENGTHS = (10, 200, 5000)
 BEFORE = 40  # rows before the gap, and after it
 COLUMNS: dict[str, Any] = {"input_names": ("speed", "load"), "output_names": ("NOx", "Temp")}
-EVERYTHING: dict[str, Any] = {"filters": (4, 60), "delays": (7, 2), "static": 12, "trees": 3}
+EVERYTHING: dict[str, Any] = {"filters": (4, 60), "delays": (7, 2)}
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 

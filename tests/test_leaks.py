@@ -12,46 +12,34 @@ from recordings import recording
 from mrgpssm import MRGPSSM, Sequence
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, unseen_rows
-from mrgpssm.estimator import unseen
 from mrgpssm.estimator.unseen import Judge, Judged
 from mrgpssm.spec import arrange
 from mrgpssm.training.planning import make_plan
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 2, "windows": 4, "window": 8, "buffer": 2, "cycles": 2, "steps": 4}
-LEARNED: dict[str, Any] = {"filters": (4,), "delays": (3,), "static": 12, "trees": 4}
+LEARNED: dict[str, Any] = {"filters": (4,), "delays": (3,)}
 
 
 def judges_of(data: list[Sequence], folds: int, **given: Any) -> list[Judge]:
-    """Every fold's model with its instantaneous parts, before anything is learned from what it has not seen."""
+    """Every fold's model, before anything is learned from what it has not seen."""
     found: list[Judge] = []
 
-    def stop(model, training, judges, stage):
-        def keep(_, parts):
-            found.extend(replace(j, model=replace(j.model, **some)) for j, some in zip(judges, parts, strict=True))
-            return np.zeros((2, 2))
-
-        with mock.patch("mrgpssm.estimator.unseen._shares", keep):
-            unseen._with_parts(model, training, judges, [mock.Mock(pieces=[])] * len(judges), stage)
+    def stop(model, judges, stage):
+        found.extend(judges)
         return Judged(model, None, None)
 
-    with (
-        mock.patch("mrgpssm.estimator.estimator.judged", stop),
-        mock.patch("mrgpssm.estimator.unseen.replace", lambda it, **_: it),
-    ):
+    with mock.patch("mrgpssm.estimator.estimator.judged", stop):
         MRGPSSM((3, 1), **arrange(**SMALL, **LEARNED, folds=folds, **given)).fit(data, progress=False)
     return found
 
 
 def numbers(judge: Judge) -> list[np.ndarray]:
-    """All that a fold has learned: parameters, scaling, and both parts."""
+    """All that a fold has learned: parameters and scaling."""
     model = judge.model
-    assert model.static is not None
-    assert model.trees is not None
-    parts = [vars(part) for part in (model.scaling, model.static, model.trees)]
     return [
         *map(np.asarray, jax.tree.leaves(model.ensemble)),
-        *(np.asarray(v) for part in parts for v in part.values()),
+        *(np.asarray(v) for v in vars(model.scaling).values()),
     ]
 
 

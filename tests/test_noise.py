@@ -1,6 +1,5 @@
 """The law of measurements: density and gradient against SciPy and differences, recovery, use, folds."""
 
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -11,9 +10,9 @@ from scipy.optimize import approx_fprime
 from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM, ConfigError
-from mrgpssm.blend.noise import Runs, conformal_factors, fit_law, fit_noise, objective
 from mrgpssm.cli import main
 from mrgpssm.data import masks, take_unseen, trained_on, with_copies
+from mrgpssm.estimator.noise import Runs, conformal_factors, fit_law, fit_noise, objective
 from mrgpssm.file.model import feature_count
 from mrgpssm.runtime.noise import StudentNoise, features
 from mrgpssm.spec import arrange
@@ -38,7 +37,7 @@ def test_a_known_law_is_found_again():
     scale = np.exp(-1.0 + 0.5 * mean + 0.4 * drive)
     measured = mean + scale * rng.standard_t(4.0, (4000, 1))
     measured[::7] = np.nan
-    found = fit_law(Runs(measured, mean, deviation, drive, np.zeros(4000)), boosted=False)
+    found = fit_law(Runs(measured, mean, deviation, drive, np.zeros(4000)))
     again = found.scale(mean, deviation, drive)
     inside = (np.abs(mean) < 2) & (np.abs(drive) < 2)
     assert np.abs(np.log(again / scale))[inside].mean() < 0.15  # the penalty shrinks the weights a little
@@ -47,36 +46,6 @@ def test_a_known_law_is_found_again():
     assert np.nanmean(np.abs(measured - mean)[~np.isnan(measured)] <= band[~np.isnan(measured)]) == pytest.approx(
         0.9, abs=4 * np.sqrt(0.09 / 3400)
     )
-
-
-def test_trees_find_a_width_that_jumps():
-    """The width is six times larger in one corner, which no quadratic says; errors are of what is not clipped."""
-    rng = np.random.default_rng(4)
-    mean, deviation, drive = rng.uniform(-2, 2, (8000, 1)), np.full((8000, 1), 0.5), rng.uniform(-2, 2, (8000, 2))
-    corner = (drive[:, :1] > 0.5) & (drive[:, 1:] > 0.5)
-    scale = np.where(corner, 0.6, 0.1)
-    measured = mean + scale * rng.standard_t(5.0, (8000, 1))
-    measured[::9] = np.nan
-    runs = Runs(measured, mean, deviation, drive, np.arange(8000) // 2000)
-    plain, helped = (fit_law(runs, boosted) for boosted in (False, True))
-    wrong = [np.abs(np.log(law.scale(mean, deviation, drive) / scale)).mean() for law in (plain, helped)]
-    assert helped.trees is not None
-    assert plain.trees is None
-    assert 0.3 < helped.trees.shares[0] <= 1
-    assert wrong[1] < 0.75 * wrong[0]  # the penalty keeps the share below 1
-    assert helped.trees.roots.shape == (1, 240)  # four groups of sixty
-    fresh = replace(helped, trees=None)
-    assert not np.allclose(fresh.scale(mean, deviation, drive), helped.scale(mean, deviation, drive))
-
-
-def test_trees_of_noise_that_is_the_same_everywhere_have_little_to_say():
-    rng = np.random.default_rng(5)
-    mean, deviation, drive = rng.standard_normal((6000, 1)), np.full((6000, 1), 0.5), rng.standard_normal((6000, 3))
-    measured = mean + 0.3 * rng.standard_t(6.0, (6000, 1))
-    law = fit_noise(Runs(measured, mean, deviation, drive, np.arange(6000) % 4), boosted=True)
-    found = np.log(law.scale(mean, deviation, drive) / 0.3)
-    assert np.abs(found).mean() < 0.1
-    assert found.std() < 0.1
 
 
 def test_recordings_that_differ_ask_for_wider_bands():
@@ -89,19 +58,19 @@ def test_recordings_that_differ_ask_for_wider_bands():
     measured[::11] = np.nan
     runs, ratios = Runs(measured, mean, deviation, drive, groups), []
     for g in range(4):
-        law = fit_law(runs.where(groups != g), boosted=False)
+        law = fit_law(runs.where(groups != g))
         own = groups == g
         width = law.scale(mean[own], deviation[own], drive[own]) * student.ppf(0.95, law.dof[0])
         ratios.append((np.abs(measured - mean)[own] / width).ravel())
     everything = np.concatenate(ratios)
     expected = np.quantile(everything[~np.isnan(everything)], 0.9)
     assert expected > 1.1
-    np.testing.assert_allclose(conformal_factors(runs, boosted=False), [expected], rtol=1e-9)
-    before, after = fit_law(runs, boosted=False), fit_noise(runs, boosted=False)
+    np.testing.assert_allclose(conformal_factors(runs), [expected], rtol=1e-9)
+    before, after = fit_law(runs), fit_noise(runs)
     widened = after.scale(mean, deviation, drive) / before.scale(mean, deviation, drive)
     np.testing.assert_allclose(widened, expected, rtol=1e-9)
     alone = Runs(measured, mean, deviation, drive, np.zeros(2000))
-    assert conformal_factors(alone, boosted=False) == 1
+    assert conformal_factors(alone) == 1
 
 
 def test_far_away_the_scale_stays_within_its_edges():
@@ -186,13 +155,10 @@ def test_restarts_are_those_of_a_fit_without_folds(fitted):
         ({"folds": 1}, "0 or at least 2"),
         ({"folds": -1}, "folds must be a whole number"),
         ({"folds": 100}, "folds = 100 would cut 160 rows"),
-        ({"static": 5}, "static is weighed on unseen data"),
-        ({"trees": 5}, "trees are weighed on unseen data"),
-        ({"trees": 2001}, "trees must be at most 2,000"),
-        ({"static": -1}, "static must be a whole number"),
+        ({"early_stopping": True}, "early_stopping is judged on unseen data"),
         ({"delays": 3}, "delays must be a sequence"),
-        ({"delays": (0,)}, "Each delay is a whole number"),
-        ({"delays": (2, 2)}, "different numbers of steps"),
+        ({"delays": (0,)}, "each of delays must be a whole number, at least 1"),
+        ({"delays": (2, 2)}, "delays must be at most 16 different values"),
         ({"noise": "student"}, "give validation sequences, or folds"),
         ({"noise": "student", "calibrate": False, "folds": 2}, "use calibrate=True"),
         ({"noise": "laplace"}, "noise must be one of gaussian, student"),

@@ -119,22 +119,6 @@ def test_what_cannot_be_shown_is_said_in_one_sentence(made, key, words):
     assert section.missing in render(made, [section]).replace("&#39;", "'")
 
 
-def test_instantaneous_parts_are_drawn_last_and_named():
-    """Also where they are all there is beside one component."""
-    made = evidence(resolutions=(30,))
-    recordings = tuple(
-        without(
-            r, run=without(r.run, components=r.run.components | dict.fromkeys(("static", "trees"), 0.1 * r.run.mean))
-        )
-        for r in made.recordings
-    )
-    sections = by_key(without(made, recordings=recordings))
-    labels = [panel.note.split(",")[0] for panel in sections["components"].panels]
-    assert labels == ["R = 30 (3 s)", "static part", "boosted trees"] * 2
-    lines = [mark.name for panel in sections["spectra"].panels for mark in panel.marks if isinstance(mark, Line)]
-    assert lines.count("static part") == lines.count("boosted trees") == 2
-
-
 def test_a_trace_without_kl_still_shows_the_bound():
     made = evidence()
     assert made.trace is not None

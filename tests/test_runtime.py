@@ -53,10 +53,8 @@ CASES = {
     "float32": {"resolutions": (30, 1), "rounds": 2, "inducing": 20},
     "filters": {"resolutions": (3, 1), "filters": (2, 15), "precision": "float64"},
     "delays": {"resolutions": (3, 1), "filters": (4,), "delays": (9, 2), "precision": "float64"},
-    "static": {"resolutions": (3, 1), "delays": (5,), "static": 30, "precision": "float64", "rounds": 2},
-    "trees": {"resolutions": (3, 1), "filters": (4,), "trees": 12, "precision": "float64", "joint": True},
-    "noise": {"resolutions": (3, 1), "delays": (5,), "noise": "boosted", "folds": 2, "precision": "float64", "rounds": 2},
-    "both": {"resolutions": (3, 1), "delays": (5,), "static": 30, "trees": 7, "rounds": 2},
+    "joint": {"resolutions": (3, 1), "filters": (4,), "precision": "float64", "joint": True},
+    "noise": {"resolutions": (3, 1), "delays": (5,), "noise": "student", "folds": 2, "precision": "float64", "rounds": 2},
 }  # fmt: skip
 
 

@@ -1,26 +1,28 @@
-"""The static part: likelihood and mean against dense algebra, delayed inputs, and its way through the house."""
+"""Static simulators: mathematics against dense algebra and scikit-learn, delayed inputs, and their use alone."""
 
-from dataclasses import replace
-from typing import Any
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from unittest import mock
 
 import numpy as np
 import pytest
 from recordings import recording
 from scipy.optimize import approx_fprime
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
-from mrgpssm import MRGPSSM, Sequence, load
+from mrgpssm import ConfigError, Sequence
 from mrgpssm.arrays.drive import Drive
-from mrgpssm.blend import static as fitting
-from mrgpssm.blend.static import Kernel, fit_static, learn_kernels, objective
-from mrgpssm.blend.weigh import MOST_SHARE
-from mrgpssm.data import apply_drive
-from mrgpssm.runtime.part import Blend
-from mrgpssm.runtime.static import StaticPart, distances
-from mrgpssm.spec import arrange
+from mrgpssm.blend import StaticGP, StaticTrees
+from mrgpssm.blend import forest as growing
+from mrgpssm.blend import process as fitting
+from mrgpssm.blend.forest import LEAF, Forest, boost, fit_forest
+from mrgpssm.blend.process import Kernel, Process, distances, fit_process, objective
+from mrgpssm.blend.static import drive_before
+from mrgpssm.data import Scaling, apply_drive
 
 pytestmark = pytest.mark.once
-SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
 
 
 def dense(theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -56,25 +58,20 @@ def test_its_gradient_is_that_of_differences(problem):
 def test_with_all_rows_as_inducing_points_the_mean_is_that_of_the_exact_process(problem):
     x, y, theta = problem
     at = np.random.default_rng(1).standard_normal((7, 3))
-    w = fitting._projected(Kernel.unpack(theta), x, y, x)
+    w = fitting._project(Kernel.unpack(theta), x, y, x)
     exact = dense(theta, at, x) @ np.linalg.solve(dense(theta, x, x) + np.exp(2 * theta[-1]) * np.eye(30), y)
     np.testing.assert_allclose(dense(theta, at, x) @ w, exact, atol=1e-4)  # jitter of 1e-6
 
 
-def test_a_part_evaluates_its_formula():
+def test_a_process_evaluates_its_formula():
     rng = np.random.default_rng(2)
     inducing, weights, slopes = (rng.standard_normal(shape) for shape in ((4, 3), (2, 4), (2, 3)))
-    part = StaticPart(inducing, weights, rng.uniform(1, 2, (2, 3)), slopes, np.array([0.3, 0.7]))
+    process = Process(inducing, weights, rng.uniform(1, 2, (2, 3)), slopes)
     drive = rng.standard_normal((6, 3))
     for c in range(2):
-        far = [[np.sqrt(np.sum(((u - z) / part.lengthscales[c]) ** 2)) for z in part.inducing] for u in drive]
-        expected = drive @ part.slopes[c] + np.exp(-np.array(far)) @ part.weights[c]
-        np.testing.assert_allclose(part(drive)[:, c], expected, rtol=1e-10)
-    blend = Blend.of(2, static=part)
-    course = blend.course(drive)
-    np.testing.assert_allclose(course[1:], part.shares * part(drive)[:-1], rtol=1e-12)
-    np.testing.assert_allclose(course[0], part.shares * part(drive[:1])[0], rtol=1e-12)
-    np.testing.assert_allclose(blend.course(drive[3:], drive[2])[0], course[3], rtol=1e-12)
+        far = [[np.sqrt(np.sum(((u - z) / process.lengthscales[c]) ** 2)) for z in inducing] for u in drive]
+        expected = drive @ slopes[c] + np.exp(-np.array(far)) @ weights[c]
+        np.testing.assert_allclose(process(drive)[:, c], expected, rtol=1e-10)
 
 
 def test_distances_survive_equal_rows():
@@ -82,19 +79,89 @@ def test_distances_survive_equal_rows():
     assert (distances(x, x, np.ones(2)) == 0).all()
 
 
-def test_a_known_function_is_learned():
-    """Noise 0.1 on 1,200 rows: the mean must be closer than the noise, and missing outputs must not matter."""
+def test_a_known_function_is_learned(monkeypatch):
+    """Noise 0.1: the mean must be closer than the noise, and missing outputs must not matter."""
+    monkeypatch.setattr(fitting, "KERNEL_ROWS", 250)
     rng = np.random.default_rng(3)
-    u = rng.uniform(-2, 2, (1200, 3))
+    u = rng.uniform(-2, 2, (1000, 3))
     clean = np.column_stack([np.sin(2 * u[:, 0]) + 0.5 * u[:, 1], u[:, 2]])
     y = clean + 0.1 * rng.standard_normal(clean.shape)
     y[::5, 0] = np.nan
-    kernels = learn_kernels(u[:1000], y[:1000], seed=0)
-    part = fit_static(u[:1000], y[:1000], kernels, inducing=200, seed=0)
-    error = np.sqrt(np.mean((part(u[1000:]) - clean[1000:]) ** 2, axis=0))
+    process = fit_process(u[:800], y[:800], inducing=200, seed=0)
+    error = np.sqrt(np.mean((process(u[800:]) - clean[800:]) ** 2, axis=0))
     assert (error < 0.1).all(), error
-    again = fit_static(u[:1000], y[:1000], learn_kernels(u[:1000], y[:1000], seed=0), inducing=200, seed=0)
-    np.testing.assert_array_equal(part.weights, again.weights)
+    np.testing.assert_array_equal(process.weights, fit_process(u[:800], y[:800], inducing=200, seed=0).weights)
+
+
+def jumpy(u: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.where(u[:, 0] > 0.3, 2.0, -1.0) + np.round(u[:, 1]), np.floor(2 * u[:, 2])])
+
+
+@pytest.fixture(scope="module")
+def jumps():
+    rng = np.random.default_rng(0)
+    u = rng.uniform(-2, 2, (900, 3))
+    u[:, 1] = np.round(u[:, 1], 1)  # ties
+    y = jumpy(u) + 0.1 * rng.standard_normal((900, 2))
+    y[::7, 0] = np.nan
+    return u, y, fit_forest(u, y, rounds=40, seed=0)
+
+
+def walked(forest: Forest, u: np.ndarray, output: int) -> float:
+    """One row through all trees of one output, node by node."""
+    total = float(forest.baselines[output])
+    for root in forest.roots[output]:
+        node = int(root)
+        while forest.features[node] != LEAF:
+            right = np.float32(u[forest.features[node]]) > forest.values[node]
+            node = int(forest.children[node]) + int(right)
+        total += float(forest.values[node])
+    return total
+
+
+def test_predictions_are_those_of_scikit_learn(jumps):
+    u, y, forest = jumps
+    new = np.concatenate([u, np.random.default_rng(1).uniform(-5, 5, (500, 3))])
+    for c in range(2):
+        np.testing.assert_allclose(forest(new)[:, c], boost(u, y[:, c], 40, 0).predict(new), rtol=0, atol=1e-12)
+
+
+def test_the_walk_is_that_of_a_plain_loop_however_it_is_cut(jumps, monkeypatch):
+    u, _, forest = jumps
+    expected = [[walked(forest, row, c) for c in range(2)] for row in u[:60]]
+    np.testing.assert_allclose(forest(u[:60]), expected, rtol=0, atol=1e-12)
+    monkeypatch.setattr(growing, "_WALKS", 1)
+    np.testing.assert_array_equal(forest(u[:60]), forest(u[:60].copy(order="F")))
+    np.testing.assert_allclose(forest(u[:60]), expected, rtol=0, atol=1e-12)
+
+
+def test_values_at_a_threshold_go_to_the_first_child():
+    nodes = {"features": [0, LEAF, LEAF], "children": [1, 0, 0], "values": [0.5, -1.0, 1.0]}
+    made = {key: np.array(values) for key, values in nodes.items()}
+    forest = Forest(**made, roots=np.array([[0, 1]]), baselines=np.array([10.0]))
+    assert forest.find_fault(1) is None
+    np.testing.assert_array_equal(forest(np.array([[0.5], [0.5 + 1e-6], [0.0]]))[:, 0], [8.0, 10.0, 8.0])
+
+
+def test_a_jumpy_map_is_learned_and_twice_the_same(jumps):
+    u, y, forest = jumps
+    new = np.random.default_rng(2).uniform(-2, 2, (500, 3))
+    error = np.sqrt(np.mean((forest(new) - jumpy(new)) ** 2, axis=0))
+    assert (error < 0.4 * jumpy(new).std(axis=0)).all(), error  # jumps are met where rows were
+    again = fit_forest(u, y, rounds=40, seed=0)
+    for field in fields(forest):
+        np.testing.assert_array_equal(getattr(forest, field.name), getattr(again, field.name))
+
+
+def test_long_data_are_thinned_and_few_rows_leave_single_leaves(jumps, monkeypatch):
+    u, y, _ = jumps
+    flat = fit_forest(u[:6], y[:6, :1], rounds=3, seed=0)
+    assert (flat.features == LEAF).all()
+    np.testing.assert_allclose(flat(u[:9]), np.nanmean(y[:6, 0]), atol=1e-12)
+    assert flat.find_fault(3) is None
+    assert (fit_forest(u[:6], np.full((6, 1), np.nan), rounds=3, seed=0)(u[:9]) == 0).all()
+    monkeypatch.setattr(growing, "_ROWS", 100)
+    assert max(tree.tree_.n_node_samples.max() for tree in boost(u, y[:, 0], 2, 0).estimators_.ravel()) <= 100
 
 
 @pytest.mark.parametrize("even", [True, False])
@@ -105,59 +172,72 @@ def test_delayed_inputs_are_the_last_ones_at_that_time(even):
     sequence = Sequence(u, u[:, :1], 0.1, None if even else time)
     clock = np.round(sequence.clock()).astype(int)
     found = apply_drive(Drive((), (3, 11)), sequence)
-    assert found.input_names == (
-        "u1",
-        "u2",
-        "u1, 3 steps ago",
-        "u2, 3 steps ago",
-        "u1, 11 steps ago",
-        "u2, 11 steps ago",
-    )
+    assert found.input_names[2:4] == ("u1, 3 steps ago", "u2, 3 steps ago")
     for k, delay in enumerate((3, 11)):
         for t in range(40):
             earlier = [i for i in range(40) if clock[i] <= clock[t] - delay]
             np.testing.assert_array_equal(found.inputs[t, 2 * k + 2 : 2 * k + 4], u[max(earlier, default=0)])
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    model = MRGPSSM(
-        (3, 1), **arrange(**SMALL, filters=(8,), delays=(2,), static=60, folds=2, noise="student", restarts=2)
-    )
-    return model.fit([recording(i) for i in range(4)], progress=False)
+def test_a_row_is_driven_by_the_one_before_and_a_warm_up_is_gone_on_from():
+    s, drive = recording(3), Drive((4.0,), (3,))
+    driven = apply_drive(drive, s)
+    scaling = Scaling.fit([driven])
+    before = drive_before(drive, scaling, s)
+    np.testing.assert_allclose(before[1:], scaling.inputs(driven.inputs)[:-1])
+    np.testing.assert_array_equal(before[0], before[1])
+    first, rest = (Sequence(s.inputs[a], s.outputs[a], s.dt) for a in (slice(80), slice(80, None)))
+    np.testing.assert_allclose(drive_before(drive, scaling, rest, first), before[80:], atol=1e-12)
 
 
-def test_a_static_part_is_learned_weighed_and_adds_up(fitted, tmp_path):
-    part = fitted.fitted_.static
-    assert part.inducing.shape == (60, 6)
-    assert ((part.shares > 0) & (part.shares <= MOST_SHARE)).all()  # five steps of training leave it much to do
-    run = fitted.simulate(recording(7), samples=5)
-    assert list(run.components) == ["component_1_R3", "component_2_R1", "static"]
-    np.testing.assert_allclose(sum(run.components.values()) + run.offset, run.mean, rtol=1e-4)
-    still = fitted.fitted_.scaling.output_sd * fitted.fitted_.blend.course(fitted.fitted_.drive(recording(7)))
-    np.testing.assert_allclose(run.components["static"], still, rtol=1e-4, atol=1e-5)
-    fitted.save(tmp_path / "m.mrgpssm")
-    np.testing.assert_array_equal(load(tmp_path / "m.mrgpssm").simulate(recording(7), samples=5).mean, run.mean)
-
-
-def test_a_share_helps_on_data_that_nobody_saw(fitted):
-    without = replace(fitted.fitted_, static=None, noise=None)
-    plain = MRGPSSM((3, 1))
-    plain.fitted_ = without
-    ours, theirs = (m.score([recording(8), recording(9)])["rmse"] for m in (fitted, plain))
-    assert (ours.to_numpy() < theirs.to_numpy()).all()
-
-
-def test_a_run_after_a_warm_up_starts_from_its_last_input(fitted):
+@pytest.mark.parametrize("part", [StaticGP((4,), (3,), inducing=30), StaticTrees((4,), (3,), rounds=20)])
+def test_a_static_simulator_is_used_as_every_other(part, monkeypatch):
+    monkeypatch.setattr(fitting, "KERNEL_ROWS", 60)
     whole = recording(7)
-    half = (whole.inputs[:80], whole.outputs[:80])
-    run = fitted.simulate(whole.inputs[80:], warmup=half, samples=5)
-    full = fitted.simulate(whole.inputs, samples=5)
-    np.testing.assert_allclose(run.components["static"], full.components["static"][80:], rtol=1e-4, atol=1e-5)
+    part.fit([recording(0), recording(1)])
+    run = part.simulate(whole)
+    expected = part.fitted_.function(drive_before(part.fitted_.drive, part.fitted_.scaling, whole))
+    np.testing.assert_allclose(run.mean, run.offset + part.fitted_.scaling.output_sd * expected)
+    np.testing.assert_allclose(run.quantile(0.95), run.mean + norm.ppf(0.95) * run.std, rtol=1e-5)
+    late = part.simulate(whole.inputs[80:], warmup=(whole.inputs[:80], whole.outputs[:80]), stride=3)
+    np.testing.assert_allclose(late.mean, run.mean[80::3])
+    scores = part.score([whole])
+    np.testing.assert_allclose(scores["rmse"], np.sqrt(np.mean((run.mean - whole.outputs) ** 2, axis=0)))
+    assert (scores["rmse"] < whole.outputs.std(axis=0)).all()
+    assert type(part)(**part.get_params(deep=False)).get_params() == part.get_params()
 
 
-def test_validation_sequences_weigh_it_too():
-    model = MRGPSSM((3, 1), **arrange(**SMALL, static=40))
-    model.fit([recording(0), recording(1)], validation=recording(2), progress=False)
-    assert model.fitted_.static is not None
-    assert (model.fitted_.static.shares > 0).any()
+def test_drives_that_are_left_out_are_those_of_the_default_model(monkeypatch):
+    data = [recording(0)]
+    assert StaticGP().choose(data) == Drive()
+    monkeypatch.setattr("mrgpssm.blend.static.choose_drive", lambda training: Drive((10.0,), (2,)))
+    assert StaticGP().choose(data) == Drive((10.0,), (2,))
+    assert StaticGP(filters=()).choose(data) == Drive((), (2,))
+    assert StaticTrees(delays=(5,)).choose(data) == Drive((10.0,), (5,))
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (StaticGP(inducing=0), "inducing must be a whole number, at least 1 and at most 20,000"),
+        (StaticTrees(rounds=2001), "rounds must be a whole number, at least 1 and at most 2,000"),
+        (StaticGP(filters=(0,)), "filters"),
+        (StaticTrees(delays=(2, 2)), "delays"),
+    ],
+)
+def test_what_cannot_work_is_refused(part, says):
+    with pytest.raises(ConfigError, match=says):
+        part.fit(recording(0))
+    with pytest.raises(ConfigError, match="not fitted yet"):
+        part.simulate(recording(0))
+
+
+def test_scikit_learn_is_an_extra_that_is_not_loaded_before_it_is_needed():
+    code = "import json, sys, mrgpssm.blend.blend, mrgpssm.runtime; print(json.dumps('sklearn' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) is False
+    with (
+        mock.patch.dict(sys.modules, {"sklearn": None, "sklearn.ensemble": None}),
+        pytest.raises(ConfigError, match=r"Boosted trees need scikit-learn; install mrgpssm\[baselines\]\."),
+    ):
+        StaticTrees((), (), rounds=2).fit(recording(0))

@@ -8,12 +8,10 @@ import numpy as np
 
 from mrgpssm import MRGPSSM
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.blend.boost import fit_trees
-from mrgpssm.blend.noise import Runs, fit_law
 from mrgpssm.data import Scaling
+from mrgpssm.estimator.noise import Runs, fit_law
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.provenance import Provenance
-from mrgpssm.runtime.static import StaticPart
 from mrgpssm.spec import arrange
 from mrgpssm.training.members import init_model
 
@@ -45,21 +43,10 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     model.fitted_ = FittedModel(
         options.structure, ensemble, scaling, inputs, outputs, {"Temp": "K"}, 0.1, calibration, made
     )
-    if rows := options.structure.static:
-        shapes = {"inducing": (rows, drives), "weights": (many, rows), "slopes": (many, drives)}
-        drawn = {key: rng.standard_normal(shape) for key, shape in shapes.items()}
-        scales, shares = rng.uniform(0.5, 3, (many, drives)), rng.uniform(0.2, 0.6, many)
-        model.fitted_ = replace(model.fitted_, static=StaticPart(**drawn, lengthscales=scales, shares=shares))
-    if options.structure.trees:
-        drive, jumps = rng.standard_normal((400, drives)), rng.standard_normal((400, many))
-        part = fit_trees(drive, jumps, options.structure.trees, options.training.seed)
-        model.fitted_ = replace(model.fitted_, trees=replace(part, shares=rng.uniform(0.2, 0.4, many)))
-    if options.bands.noise == "boosted":
+    if options.bands.noise == "student":
         mean, deviation, drive = (rng.standard_normal((200, n)) for n in (many, many, drives))
         measured = mean + rng.standard_t(4.0, mean.shape)
-        noise = fit_law(Runs(measured, mean, np.abs(deviation), drive, np.arange(200) // 100), boosted=True)
-        assert noise.trees is not None
-        shares = replace(noise.trees, shares=rng.uniform(0.2, 0.9, many))
-        model.fitted_ = replace(model.fitted_, noise=replace(noise, trees=shares))
+        noise = fit_law(Runs(measured, mean, np.abs(deviation), drive, np.arange(200) // 100))
+        model.fitted_ = replace(model.fitted_, noise=noise)
     model.history_ = ()
     return model

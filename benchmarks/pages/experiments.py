@@ -220,7 +220,12 @@ def cost_table() -> str:
         each = r["seconds"]["training"] / r["members"]
         about = f"{r['output']}, split {r['set'].split('-')[-1]}, {r['cores']} cores"
         rows.append(
-            [about, f"{r['fit_seconds'] / 60:.1f} min", f"{each:.0f} s", *(f"{r['seconds'][k]:.0f} s" for k in COSTS)]
+            [
+                about,
+                f"{r['fit_seconds'] / 60:.1f} min",
+                f"{each:.0f} s",
+                *(f"{r['seconds'].get(k, 0):.0f} s" for k in COSTS),
+            ]
         )
     head = ["one output", "in all", "one member", "static part", "trees", "noise", "scores"]
     return markdown_table(head, rows)

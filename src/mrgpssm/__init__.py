@@ -10,10 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mrgpssm.blend.blend import Blend
+    from mrgpssm.blend.load import load
     from mrgpssm.data import Sequence
     from mrgpssm.data.tables import Columns, read_sequences
     from mrgpssm.errors import ConfigError, DataError, DataWarning, FitError, ModelFileError, StorageError
-    from mrgpssm.estimator.estimator import MRGPSSM, load
+    from mrgpssm.estimator.estimator import MRGPSSM
     from mrgpssm.prediction.forecast import Forecast
     from mrgpssm.spec import Bands, Training
 
@@ -21,6 +23,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "MRGPSSM",
     "Bands",
+    "Blend",
     "Columns",
     "ConfigError",
     "DataError",
@@ -38,6 +41,7 @@ __all__ = [
 _HOMES = {
     "MRGPSSM": "mrgpssm.estimator.estimator",
     "Bands": "mrgpssm.spec",
+    "Blend": "mrgpssm.blend.blend",
     "Training": "mrgpssm.spec",
     "Sequence": "mrgpssm.data",
     "Columns": "mrgpssm.data.tables",
@@ -49,7 +53,7 @@ _HOMES = {
     "FitError": "mrgpssm.errors",
     "ModelFileError": "mrgpssm.errors",
     "StorageError": "mrgpssm.errors",
-    "load": "mrgpssm.estimator.estimator",
+    "load": "mrgpssm.blend.load",
 }
 
 

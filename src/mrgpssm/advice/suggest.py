@@ -123,7 +123,7 @@ def suggest(sequences: Sequence | Iterable[Sequence]) -> Suggestion:
     check_alike(given)
     longest = _check_columns(given)
     steps = WINDOW + BUFFER if longest > WINDOW + BUFFER else longest // 2
-    even, step = _even(given)
+    even, step = _space_evenly(given)
     seconds, notes = given[0].dt * step, []
     if even is not given:
         notes.append(f"Sampling is uneven: for this search the data was interpolated to steps of {seconds:g} s.")
@@ -187,15 +187,15 @@ def _check_columns(sequences: list[Sequence]) -> int:
     return longest
 
 
-def _even(sequences: list[Sequence]) -> tuple[list[Sequence], float]:
+def _space_evenly(sequences: list[Sequence]) -> tuple[list[Sequence], float]:
     """The sequences at the median step of their clocks (in units of dt), interpolated where that is not so already."""
     steps = np.concatenate([np.diff(s.clock()) for s in sequences])
     step = float(np.median(steps))
     uneven = np.abs(steps / step - 1).max() > 1e-3
-    return ([_resampled(s, step) for s in sequences] if uneven else sequences), step
+    return ([_resample(s, step) for s in sequences] if uneven else sequences), step
 
 
-def _resampled(s: Sequence, step: float) -> Sequence:
+def _resample(s: Sequence, step: float) -> Sequence:
     clock = s.clock()
     if clock[-1] > 20 * step * len(s):
         raise DataError(f"{s.name}: most of its time is gaps ({clock[-1] / step:.0f} steps, {len(s)} rows); split it.")

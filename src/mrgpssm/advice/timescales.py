@@ -28,14 +28,14 @@ _FOLDS, _BLOCKS, _FEATURES, _ROWS, _RIDGE, _CLIP = 5, 20, 36, 30_000, 1e-3, 4.0
 
 def _polynomials(sequences: list[Sequence], rows: int) -> list[np.ndarray]:
     """φ(u): all products up to the highest degree (at most 3) that keeps them few, standardised and clipped."""
-    us = _standardised([s.inputs for s in sequences])
+    us = _standardise([s.inputs for s in sequences])
     terms = [list(c) for d in (1, 2, 3) for c in itertools.combinations_with_replacement(range(us[0].shape[1]), d)]
     few = min(_FEATURES, rows // 30)
     degree = max((d for d in (2, 3) if sum(len(c) <= d for c in terms) <= few), default=1)
-    return _standardised([np.stack([u[:, c].prod(1) for c in terms if len(c) <= degree], 1) for u in us])
+    return _standardise([np.stack([u[:, c].prod(1) for c in terms if len(c) <= degree], 1) for u in us])
 
 
-def _standardised(tables: list[np.ndarray]) -> list[np.ndarray]:
+def _standardise(tables: list[np.ndarray]) -> list[np.ndarray]:
     stacked = np.concatenate(tables)
     mean, deviation = np.nanmean(stacked, 0), np.nanstd(stacked, 0)
     return [np.clip((x - mean) / np.where(deviation > 0, deviation, 1.0), -_CLIP, _CLIP) for x in tables]
@@ -43,7 +43,7 @@ def _standardised(tables: list[np.ndarray]) -> list[np.ndarray]:
 
 def searches(sequences: list[Sequence]) -> "Iterator[tuple[Search, int]]":
     """Pairs of a search and its output's column; outputs that miss the same rows share the inner products."""
-    ys = _standardised([s.outputs for s in sequences])
+    ys = _standardise([s.outputs for s in sequences])
     known = np.isfinite(np.concatenate(ys))
     phis = _polynomials(sequences, int(known.sum(0).min()))
     top = max(map(len, sequences)) / LONGEST
@@ -62,7 +62,7 @@ def _inner_products(phis: list[np.ndarray], ys: list[np.ndarray], grid: np.ndarr
     fold = itertools.cycle(range(_FOLDS))
     for phi, y in zip(phis, ys, strict=True):
         rows = np.flatnonzero(np.isfinite(y[:, 0]))[::stride]
-        x = _lagged(phi, grid, rows)
+        x = _make_lags(phi, grid, rows)
         for block in np.array_split(np.arange(len(rows)), -(-_BLOCKS // len(ys))):
             f, a, b = next(fold), x[block], y[rows[block]]
             xx[f] += a.T @ a
@@ -70,7 +70,7 @@ def _inner_products(phis: list[np.ndarray], ys: list[np.ndarray], grid: np.ndarr
     return xx, xy
 
 
-def _lagged(phi: np.ndarray, grid: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _make_lags(phi: np.ndarray, grid: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """(rows, n (P + 1) + 1): for each τ the lagged φ and the decay from the start; last a column of ones."""
     columns = []
     for tau in grid:

@@ -1,7 +1,6 @@
 """The common part of all baselines: `fit`, `simulate` and `score` around the two methods `learn` and `predict`."""
 
 import abc
-import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -13,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.baselines.scoring import Predictive, score_runs
-from mrgpssm.data import Data, Inputs, Scaling, Sequence, as_inputs, as_list, check_alike
+from mrgpssm.data import Data, Inputs, Scaling, Sequence, Warmup, as_inputs, as_list, as_warmup, check_alike
 from mrgpssm.errors import ConfigError, DataError
-from mrgpssm.prediction.forecast import LEVELS, Forecast
+from mrgpssm.estimator.params import get_params
+from mrgpssm.prediction.forecast import LEVELS, Forecast, report_times
 
 Report = Callable[[str], None]
 _LINE_SECONDS = 10.0
@@ -57,9 +57,9 @@ class AbstractBaseline(abc.ABC):
     def describe_choice(self) -> dict[str, Any]:
         """The configuration that `learn` chose, as JSON values."""
 
-    def get_params(self) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments, as given."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return get_params(self, deep)
 
     def fit(
         self,
@@ -89,7 +89,7 @@ class AbstractBaseline(abc.ABC):
     def simulate(
         self,
         inputs: Inputs,
-        warmup: tuple[np.ndarray, np.ndarray] | None = None,
+        warmup: Warmup | None = None,
         stride: int = 1,
         quantiles: SequenceOf[float] = LEVELS,
     ) -> Forecast:
@@ -103,9 +103,8 @@ class AbstractBaseline(abc.ABC):
         sequence = self._sequence(inputs)
         run = self._run(sequence, warmup)
         offset, sd, rows = self.scaling_.output_mean, self.scaling_.output_sd, slice(None, None, stride)
-        clock = sequence.clock() * sequence.dt + (0.0 if sequence.time is None else sequence.time[0])
         return Forecast(
-            time=clock[rows],
+            time=report_times(sequence)[rows],
             mean=(offset + sd * run.mean)[rows],
             std=(sd * run.bands.std())[rows],
             quantiles={float(q): (offset + sd * run.bands.quantile(q))[rows] for q in quantiles},
@@ -115,7 +114,7 @@ class AbstractBaseline(abc.ABC):
             units=self.units_,
         )
 
-    def score(self, sequences: Data, warmup: tuple[np.ndarray, np.ndarray] | None = None) -> pd.DataFrame:
+    def score(self, sequences: Data, warmup: Warmup | None = None) -> pd.DataFrame:
         """Score a free run over every sequence: one row per output, errors in the data's units (see `score_runs`).
 
         `warmup` = (u, y) is the stretch just before the sequence; it is allowed for a single sequence only.
@@ -129,8 +128,9 @@ class AbstractBaseline(abc.ABC):
         runs = [self._run(s, warmup) for s in found]
         return score_runs(runs, [s.outputs for s in found], self.scaling_, self.output_names_)
 
-    def _run(self, sequence: Sequence, warmup: tuple[np.ndarray, np.ndarray] | None) -> Predictive:
-        past = None if warmup is None else self._scale(self._warmup(warmup))
+    def _run(self, sequence: Sequence, warmup: Warmup | None) -> Predictive:
+        names = (self.input_names_, self.output_names_, self.dt_)
+        past = None if warmup is None else self._scale(as_warmup(warmup, *names))
         return self.predict(self.scaling_.inputs(sequence.inputs), past)
 
     def _scale(self, sequence: Sequence) -> Recording:
@@ -140,11 +140,6 @@ class AbstractBaseline(abc.ABC):
         sequence = as_inputs(inputs, self.input_names_, self.output_names_, self.dt_)
         _check_even(sequence)
         return sequence
-
-    def _warmup(self, warmup: tuple[np.ndarray, np.ndarray]) -> Sequence:
-        if not (isinstance(warmup, tuple) and len(warmup) == 2):
-            raise DataError("warmup must be a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
-        return Sequence(*warmup, self.dt_, None, self.input_names_, self.output_names_, {}, "warmup")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "scaling_"):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.baselines import METHODS
-from mrgpssm.baselines.trees import need_sklearn
+from mrgpssm.blend.forest import need_sklearn
 from mrgpssm.data import Sequence
 from mrgpssm.errors import ConfigError, DataError
 

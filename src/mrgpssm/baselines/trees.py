@@ -13,7 +13,7 @@ from mrgpssm.baselines.folds import RowFold, RowRange, folds
 from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
 from mrgpssm.baselines.ridge import Linear, fit_ridge
 from mrgpssm.baselines.scoring import Predictive
-from mrgpssm.errors import need
+from mrgpssm.blend.forest import need_sklearn
 from mrgpssm.prediction.forecast import LEVELS
 
 _RIDGE = 1e-4
@@ -204,11 +204,6 @@ def pinball(quantiles: np.ndarray, measured: np.ndarray) -> float:
     levels = np.array(LEVELS)[:, None, None]
     excess = quantiles - measured
     return float(np.mean(((excess > 0) - levels) * excess))
-
-
-def need_sklearn() -> Any:
-    """scikit-learn's ensembles; they must be loaded before `_threads` can find their thread pool."""
-    return need("sklearn.ensemble", "Boosted trees need scikit-learn", "baselines")
 
 
 def _threads(rows: int) -> threadpool_limits:

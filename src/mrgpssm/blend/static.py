@@ -1,114 +1,236 @@
-"""Learning the static part: kernel by marginal likelihood on some rows, posterior mean from all of them.
+"""Simulators without a state: outputs as a function of the inputs, their averages and their delayed copies.
 
-The kernel is k(u, u') = σ² exp(-r) + Σ_i v_i u_i u'_i, a rough function on top of a line: emissions of an engine jump.
-Lengthscales have the prior log ℓ ~ N(log 4, 2²). The mean is that of the projected process on inducing rows Z
-(deterministic training conditional), k(u)ᵀ w with w = (K_ZZ + K_ZX K_XZ / n²)⁻¹ K_ZX y / n².
+Like every output here, that of row t is from before input t acts: it is a function of what drove the row before.
 """
 
+import abc
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
+import pandas as pd
 
-from mrgpssm.runtime.static import StaticPart, distances
+from mrgpssm.advice.automatic import choose_drive
+from mrgpssm.arrays.drive import Drive
+from mrgpssm.blend.forest import Forest, fit_forest
+from mrgpssm.blend.process import Process, fit_process
+from mrgpssm.data import (
+    Data,
+    Inputs,
+    Scaling,
+    Sequence,
+    Warmup,
+    apply_drive,
+    as_inputs,
+    as_list,
+    as_warmup,
+    check_alike,
+    fill,
+    follow_drive,
+    samples_between,
+)
+from mrgpssm.estimator.params import get_params, set_params
+from mrgpssm.prediction.checks import check_simulation
+from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
+from mrgpssm.prediction.scores import score_terms, tabulate_scores
+from mrgpssm.runtime.output import Measurements
+from mrgpssm.spec import MOST_SEED, Structure, Whole
 
-KERNEL_ROWS, _ALL_ROWS = 1_200, 30_000  # that the kernel, that the mean is learned from
-_CHUNK = 5_000
-_ITERATIONS = 30
-_LEAST_NOISE = 0.05
-_JITTER = 1e-6
-_START_SCALE, _PRIOR_SD = 4.0, 2.0
+_SAMPLES, _COPIES = 100, 2  # of the mean: a mixture of measurements has at least two
+_LEAST_NOISE = 1e-3
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """Its parameters: lengthscales ℓ (D,), amplitude σ, noise n, and the slopes' prior variances v (D,)."""
+class FittedStatic:
+    """What a static simulator has learned: a `function` of the scaled drive (T, D_u), and the way to the data's units.
 
-    lengthscales: np.ndarray
-    amplitude: float
-    noise: float
-    variances: np.ndarray
-
-    @classmethod
-    def unpack(cls, theta: np.ndarray) -> "Kernel":
-        """From [log ℓ, log v, log σ, log n]."""
-        d = (len(theta) - 2) // 2
-        return cls(np.exp(theta[:d]), float(np.exp(theta[-2])), float(np.exp(theta[-1])), np.exp(theta[d : 2 * d]))
-
-    def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.amplitude**2 * np.exp(-distances(a, b, self.lengthscales)) + (a * self.variances) @ b.T
-
-
-def learn_kernels(drive: np.ndarray, outputs: np.ndarray, seed: int) -> list[Kernel]:
-    """The kernel of every output (T, D_y), NaN where missing, given the drive (T, D_u), both scaled."""
-    return [_learn_kernel(drive, y, np.random.default_rng([seed, c])) for c, y in enumerate(outputs.T)]
-
-
-def fit_static(drive: np.ndarray, outputs: np.ndarray, kernels: list[Kernel], inducing: int, seed: int) -> StaticPart:
-    """The static part of the same; shares are 0 until weighed."""
-    chosen = np.random.default_rng(seed).permutation(len(drive))[:inducing]
-    Z = drive[np.sort(chosen)]
-    w = [_projected(kernel, drive, y, Z) for kernel, y in zip(kernels, outputs.T, strict=True)]
-    return StaticPart(
-        inducing=Z,
-        weights=np.stack([k.amplitude**2 * v for k, v in zip(kernels, w, strict=True)]),
-        lengthscales=np.stack([k.lengthscales for k in kernels]),
-        slopes=np.stack([k.variances * (Z.T @ v) for k, v in zip(kernels, w, strict=True)]),
-        shares=np.zeros(outputs.shape[1]),
-    )
-
-
-def known_rows(y: np.ndarray, most: int) -> np.ndarray:
-    """Rows where y is known, evenly thinned to at most so many; none where a fold has none."""
-    seen = np.flatnonzero(~np.isnan(y))
-    return seen[:: max(1, -(-len(seen) // most))]
-
-
-def objective(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """-log p(y, ℓ) up to a constant, and its gradient in [log ℓ, log v, log σ, log n]:
-
-    yᵀK⁻¹y / 2 + log|K| / 2 + Σ (log ℓ - log 4)² / (2 · 2²),   ∂ = tr(G ∂K),   G = (K⁻¹ - K⁻¹y yᵀK⁻¹) / 2.
+    `noise_sd` (D_y,) are the deviations of the training data from it, scaled.
     """
-    k = Kernel.unpack(theta)
-    r = distances(x, x, k.lengthscales)
-    np.fill_diagonal(r, 0.0)
-    rough = k.amplitude**2 * np.exp(-r)
-    K = rough + (x * k.variances) @ x.T
-    K[np.diag_indices_from(K)] += k.noise**2 + _JITTER
-    L = cholesky(K, lower=True)
-    alpha = cho_solve((L, True), y)
-    excess = theta[: x.shape[1]] - np.log(_START_SCALE)
-    value = 0.5 * y @ alpha + np.log(np.diag(L)).sum() + 0.5 * excess @ excess / _PRIOR_SD**2
-    G = 0.5 * (cho_solve((L, True), np.eye(len(x))) - np.outer(alpha, alpha))
-    H = np.divide(G * rough, r, out=np.zeros_like(r), where=r > 0)
-    by_scale = 2 * (H.sum(1) @ x**2 - np.einsum("nd,nd->d", x, H @ x)) / k.lengthscales**2 + excess / _PRIOR_SD**2
-    by_slope = k.variances * np.einsum("nd,nd->d", x, G @ x)
-    by_size = [2 * np.sum(G * rough), 2 * k.noise**2 * np.trace(G)]
-    return float(value), np.concatenate([by_scale, by_slope, by_size])
+
+    function: Process | Forest
+    drive: Drive
+    scaling: Scaling
+    noise_sd: np.ndarray
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    units: dict[str, str]
+    dt: float
+
+    def measure(
+        self, sequence: Sequence, warmup: Sequence | None = None, samples: int = _COPIES, stride: int = 1
+    ) -> Measurements:
+        """Measurements at every `stride`-th row, scaled."""
+        before = drive_before(self.drive, self.scaling, sequence, warmup)[::stride]
+        mean = np.repeat(self.function(before)[None], samples, axis=0)
+        noise = np.repeat(self.noise_sd[None], samples, axis=0)
+        return Measurements(mean, noise, np.broadcast_to(self.noise_sd, mean.shape[1:]))
 
 
-def _learn_kernel(drive: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Kernel:
-    some = np.sort(rng.permutation(np.flatnonzero(~np.isnan(y)))[:KERNEL_ROWS])
-    x, y = drive[some], y[some]
-    d = x.shape[1]
-    start = np.concatenate([np.full(d, np.log(_START_SCALE)), np.full(d, np.log(0.01)), [0.0, np.log(0.3)]])
-    bounds = [(-2.0, 6.0)] * d + [(-12.0, 4.0)] * d + [(-4.0, 3.0), (np.log(_LEAST_NOISE), 1.0)]
-    found = minimize(
-        objective, start, (x, y), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _ITERATIONS}
-    )
-    return Kernel.unpack(found.x)
+class AbstractStatic(abc.ABC):
+    """A simulator that learns a function of what drove the row before, with noise of one width."""
+
+    filters: SequenceOf[float] | None
+    delays: SequenceOf[int] | None
+
+    @abc.abstractmethod
+    def learn(self, drive: np.ndarray, outputs: np.ndarray) -> Process | Forest:
+        """The function of every output (T, D_y), NaN where missing, given the drive (T, D_u), both scaled."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments, as given."""
+        return get_params(self, deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments by name."""
+        set_params(self, params)
+        return self
+
+    def choose(self, training: list[Sequence]) -> Drive:
+        """What it sees of the inputs: what is None is chosen from the data, as `MRGPSSM()` chooses it."""
+        given = Structure(filters=self.filters, delays=self.delays)  # pyright: ignore[reportArgumentType]
+        if given.filters is not None and given.delays is not None:
+            return given.drive
+        chosen = choose_drive(training)
+        return Drive(
+            chosen.filters if given.filters is None else given.filters,
+            chosen.delays if given.delays is None else given.delays,
+        )
+
+    def fit(
+        self, sequences: Data, *, inputs: SequenceOf[str] = (), outputs: SequenceOf[str] = (), dt: float | None = None
+    ) -> Self:
+        """Learn from one or many recordings.
+
+        Args:
+            sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and
+                `outputs`.
+            inputs: Names of the input columns of tables.
+            outputs: Names of the output columns of tables.
+            dt: Seconds between the rows of tables.
+
+        Returns:
+            The simulator itself.
+
+        Raises:
+            ConfigError: An argument makes no sense, or a package is missing.
+            DataError: The sequences cannot be used as given.
+        """
+        training = as_list(sequences, inputs, outputs, dt)
+        check_alike(training)
+        drive, first = self.choose(training), training[0]
+        scaling = Scaling.fit(apply_drive(drive, s) for s in training)
+        before = np.concatenate([drive_before(drive, scaling, s) for s in training])
+        measured = np.concatenate([scaling.outputs(s.outputs) for s in training])
+        function = self.learn(before, measured)
+        noise_sd = np.maximum(np.nanstd(measured - function(before), axis=0), _LEAST_NOISE)
+        names = (first.input_names, first.output_names, dict(first.units), first.dt)
+        self.fitted_ = FittedStatic(function, drive, scaling, noise_sd, *names)
+        return self
+
+    def simulate(
+        self,
+        inputs: Inputs,
+        warmup: Warmup | None = None,
+        stride: int = 1,
+        quantiles: SequenceOf[float] = LEVELS,
+    ) -> Forecast:
+        """Outputs at every `stride`-th row of the inputs (T, D_u), as `MRGPSSM.simulate` gives them.
+
+        Of `warmup`, the stretch just before, the inputs count alone. The bands are those of the training data, so that
+        they are too narrow for data that differ.
+        """
+        model = self._check_fitted(stride, quantiles)
+        names = (model.input_names, model.output_names, model.dt)
+        sequence = as_inputs(inputs, *names)
+        found = model.measure(sequence, None if warmup is None else as_warmup(warmup, *names), stride=stride)
+        own, time = {type(self).__name__.lower(): found.mean}, report_times(sequence)[::stride]
+        return make_forecast(time, found, own, model.scaling, (model.output_names, model.units), quantiles)
+
+    def score(self, sequences: Data, seed: int = 0) -> pd.DataFrame:
+        """Run over every sequence from its first row; one row per output, with the columns of `MRGPSSM.score`."""
+        model = self._check_fitted(1, LEVELS)
+        matched = as_list(sequences, model.input_names, model.output_names, model.dt)
+        tables = [
+            score_terms(
+                model.measure(s, samples=_SAMPLES),
+                model.scaling.outputs(s.outputs),
+                np.arange(len(s)),
+                seed,
+                model.scaling,
+            )
+            for s in matched
+        ]
+        return tabulate_scores(tables, model.output_names)
+
+    def _check_fitted(self, stride: int, quantiles: SequenceOf[float]) -> FittedStatic:
+        check_simulation(hasattr(self, "fitted_"), _SAMPLES, stride, quantiles)
+        return self.fitted_
 
 
-def _projected(kernel: Kernel, x: np.ndarray, y: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """w from the rows where y is known, by the whitened system: V = L⁻¹ K_ZX, w = L⁻ᵀ (I + V Vᵀ / n²)⁻¹ V y / n²."""
-    rows = known_rows(y, _ALL_ROWS)
-    K = kernel(Z, Z)
-    K[np.diag_indices_from(K)] += _JITTER * (1 + kernel.amplitude**2)
-    L = cholesky(K, lower=True)
-    A, b = np.eye(len(Z)), np.zeros(len(Z))
-    for some in (rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK)):
-        V = solve_triangular(L, kernel(Z, x[some]), lower=True) / kernel.noise
-        A += V @ V.T
-        b += V @ y[some] / kernel.noise
-    return solve_triangular(L, cho_solve((cholesky(A, lower=True), True), b), lower=True, trans=1)
+class StaticGP(AbstractStatic):
+    """A Gaussian process of the inputs, their averages and delayed copies: a rough function on top of a line.
+
+    Args:
+        filters: Time constants, in steps of dt, of the averages; None is chosen as `MRGPSSM()` chooses it.
+        delays: Lengths, in steps of dt, of the delays; None is chosen likewise.
+        inducing: Rows that the mean is projected on, at most.
+        seed: Seed of which rows these are.
+    """
+
+    def __init__(
+        self,
+        filters: SequenceOf[float] | None = None,
+        delays: SequenceOf[int] | None = None,
+        inducing: int = 2000,
+        seed: int = 0,
+    ):
+        self.filters = filters
+        self.delays = delays
+        self.inducing = inducing
+        self.seed = seed
+
+    def learn(self, drive: np.ndarray, outputs: np.ndarray) -> Process:
+        inducing = Whole(1, 20_000).check("inducing", self.inducing)
+        return fit_process(drive, outputs, inducing, Whole(0, MOST_SEED).check("seed", self.seed))
+
+
+class StaticTrees(AbstractStatic):
+    """Boosted trees of the inputs, their averages and delayed copies: they see jumps (extra `baselines`).
+
+    Args:
+        filters: Time constants, in steps of dt, of the averages; None is chosen as `MRGPSSM()` chooses it.
+        delays: Lengths, in steps of dt, of the delays; None is chosen likewise.
+        rounds: Trees of every output.
+        seed: Seed of the rows that each tree sees.
+    """
+
+    def __init__(
+        self,
+        filters: SequenceOf[float] | None = None,
+        delays: SequenceOf[int] | None = None,
+        rounds: int = 250,
+        seed: int = 0,
+    ):
+        self.filters = filters
+        self.delays = delays
+        self.rounds = rounds
+        self.seed = seed
+
+    def learn(self, drive: np.ndarray, outputs: np.ndarray) -> Forest:
+        rounds = Whole(1, 2_000).check("rounds", self.rounds)
+        return fit_forest(drive, outputs, rounds, Whole(0, MOST_SEED).check("seed", self.seed))
+
+
+def drive_before(drive: Drive, scaling: Scaling, sequence: Sequence, warmup: Sequence | None = None) -> np.ndarray:
+    """What drove the step to every row, (T, D_u), scaled: over a gap averages go on, with the input held.
+
+    Before the first row all inputs are those of the first, or those that the warm-up ends with.
+    """
+    filled, memory, last = fill(sequence), None, None
+    if warmup is not None:
+        past, memory = follow_drive(drive, fill(warmup, samples_between(warmup, sequence)))
+        last = past[-1:]
+    values = follow_drive(drive, filled, memory)[0]
+    before = np.concatenate([values[:1] if last is None else last, values[:-1]])
+    return scaling.inputs(before[filled.rows])

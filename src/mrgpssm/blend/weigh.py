@@ -1,4 +1,4 @@
-"""How much to trust each instantaneous part: shares that make the error least on data that nobody has seen."""
+"""How much to trust each part of a blend: shares that make the error least on data that no part has seen."""
 
 import itertools
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 MOST_SHARE = 0.9
-RIDGE = 0.2  # folds judge one restart of fewer recordings, which leaves the parts more to do than the whole model will
+RIDGE = 0.2  # few recordings tell shares with much noise, and parts of fewer recordings differ from the final ones
 
 
 def shares(errors: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
@@ -14,7 +14,8 @@ def shares(errors: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
         |(1 - Σ_k s_k) a + Σ_k s_k b_k|² / |a|² + 0.2 |s|²,   s >= 0,   Σ_k s_k <= 0.9,
 
-    where a (T,) is the error without any part, b (K, T) that of each part alone; NaN where nothing was measured.
+    where a (T,) is the error of the first part, b (K, T) that of each further part; NaN where nothing was measured.
+    The last term keeps shares of the further parts small where the errors say little about them.
     """
     H, g, count, parts = 0.0, 0.0, 0, 0
     for a, b in errors:

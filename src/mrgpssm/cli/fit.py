@@ -14,6 +14,7 @@ from mrgpssm.spec import sort_options
 
 Text = str | None
 Number = float | None
+_FOLDS = 4  # of a blend, where none are given
 
 
 @with_options
@@ -28,6 +29,10 @@ def fit(
     gaps: Annotated[Text, typer.Option(help="split, irregular or refuse: what a gap in time does.")] = None,
     run_dir: Annotated[Text, typer.Option(help="Folder of the run.")] = None,
     checkpoint_seconds: Annotated[Number, typer.Option(help="Seconds between checkpoints.")] = None,
+    blend: Annotated[
+        bool | None,
+        typer.Option("--blend", help="Blend the model with a Gaussian process and boosted trees of the inputs."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate memory and time; train nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -38,7 +43,7 @@ def fit(
     columns = {"inputs": _split(inputs), "outputs": _split(outputs), "time": time, "dt": dt}
     given: dict[str, dict[str, Any]] = {
         "data": {"files": data, "validation": validation, "gaps": gaps, **columns},
-        "run": {"directory": run_dir, "checkpoint_seconds": checkpoint_seconds},
+        "run": {"directory": run_dir, "checkpoint_seconds": checkpoint_seconds, "blend": blend},
         **sort_options(options),
     }
     tables = {} if config is None else read_config(config)
@@ -48,6 +53,8 @@ def fit(
         }
     chosen = make_config(tables, "command line" if config is None else str(config))
     if dry_run:
+        if chosen.run.blend:
+            raise ConfigError("--dry-run estimates the state-space model alone; use it without --blend.")
         _estimate(chosen, as_json)
         return
     _refuse_used(Path(chosen.run.directory))
@@ -72,20 +79,21 @@ def resume(
 
 def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
     from mrgpssm.estimator.estimator import MRGPSSM
-    from mrgpssm.file import write_atomic
     from mrgpssm.training.progress import announce
     from mrgpssm.training.runs import RunDirectory
 
     run = RunDirectory(Path(config.run.directory), config.run.checkpoint_seconds)
     model, training, validation = _prepare(config)
+    if config.run.blend:
+        _train_blend(config, run, model, (training, validation or None), quiet, as_json, fresh)
+        return
     spec, *_ = model.check(training, bool(validation))
     spec.check_evidence(bool(validation))
     announce(() if quiet else model.chosen_)
     model = MRGPSSM.from_spec(spec)  # what is chosen from the data is chosen once
     with run.claim(), collect_warnings() as doubts:
         if fresh:
-            _refuse_used(run.root)  # once more: only now nobody else can write to it
-            write_atomic(run.config, resolve_config(config, spec).to_toml().encode())
+            _write_config(run, resolve_config(config, spec))
         model.fit(training, validation or None, not quiet, run)
     if as_json:
         print_json(_result(run, model) | {"warnings": doubts})
@@ -94,8 +102,39 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         what = "validation files" if validation else "files that each fold left out"
         print_scores(f"Free run over the {what}", model.validation_scores_)
         if spec.bands.calibrate:
-            say(_calibrated(model))
+            say(_describe_calibration(model))
     say(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
+
+
+def _train_blend(config: RunConfig, run, model, data, quiet: bool, as_json: bool, fresh: bool) -> None:
+    """The same for a blend of the model with two static simulators that see what it sees of the inputs."""
+    from mrgpssm.blend import Blend, StaticGP, StaticTrees
+
+    spec = config.spec
+    seen = {"filters": spec.structure.filters, "delays": spec.structure.delays, "seed": spec.training.seed}
+    blend = Blend([model, StaticGP(**seen), StaticTrees(**seen)], spec.bands.folds or _FOLDS, spec.training.seed)
+    with run.claim(), collect_warnings() as doubts:
+        if fresh:
+            _write_config(run, resolve_config(config, spec))
+        blend.fit(*data, progress=not quiet, run_dir=run)
+    shares, scores = blend.shares_, blend.validation_scores_
+    if as_json:
+        about = {"run": str(run.root), "model": str(run.model), "shares": shares.to_dict("index")}
+        print_json(about | {"validation": scores.to_dict("index"), "warnings": doubts})  # pyright: ignore
+        return
+    if scores is not None:
+        print_scores("Free run over the files that were left out", scores)
+    rows = [[str(part), *(f"{100 * share:.0f} %" for share in own)] for part, own in shares.iterrows()]
+    print_rows("Shares of the parts", ["", *shares.columns], rows)
+    say(f"Wrote {run.model}. Try: mrgpssm evaluate {run.root} DATA, mrgpssm simulate {run.root} DATA --out FILE")
+
+
+def _write_config(run, config: RunConfig) -> None:
+    """The resolved configuration, in a folder that is claimed."""
+    from mrgpssm.file import write_atomic
+
+    _refuse_used(run.root)  # once more: only now nobody else can write to it
+    write_atomic(run.config, config.to_toml().encode())
 
 
 def _result(run, model) -> dict[str, Any]:
@@ -108,7 +147,7 @@ def _result(run, model) -> dict[str, Any]:
     return result
 
 
-def _calibrated(model) -> str:
+def _describe_calibration(model) -> str:
     """What calibration did to the bands of every output."""
     before, after = (scores["coverage_90"] for scores in (model.uncalibrated_scores_, model.validation_scores_))
     if model.fitted_.noise is None:

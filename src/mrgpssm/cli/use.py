@@ -8,13 +8,13 @@ from typing import Annotated
 import pandas as pd
 import typer
 
+from mrgpssm.blend.load import load
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
 from mrgpssm.cli.show import collect_warnings, print_json, print_scores, say
 from mrgpssm.data.doubts import was_seen
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.data.writers import csv_bytes
 from mrgpssm.errors import ConfigError, DataError, need
-from mrgpssm.estimator.estimator import load
 from mrgpssm.file import write_atomic, write_json
 
 _ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]

@@ -1,6 +1,16 @@
 """Data in memory, in NumPy: sequences, scaling, folds, and synthetic systems. Nothing here imports JAX."""
 
-from mrgpssm.data.collect import Data, Inputs, as_inputs, as_list, check_alike, check_lengths, match
+from mrgpssm.data.collect import (
+    Data,
+    Inputs,
+    Warmup,
+    as_inputs,
+    as_list,
+    as_warmup,
+    check_alike,
+    check_lengths,
+    match,
+)
 from mrgpssm.data.drive import apply_drive, follow_drive
 from mrgpssm.data.fill import Filled, fill, samples_between
 from mrgpssm.data.folds import masks, take_unseen, trained_on, unseen_rows, with_copies
@@ -15,9 +25,11 @@ __all__ = [
     "Scaling",
     "Seen",
     "Sequence",
+    "Warmup",
     "apply_drive",
     "as_inputs",
     "as_list",
+    "as_warmup",
     "check_alike",
     "check_lengths",
     "fill",

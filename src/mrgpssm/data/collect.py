@@ -17,6 +17,7 @@ Names = tuple[str, ...]
 Recording = Sequence | pd.DataFrame | Mapping[str, Any]
 Data = Recording | Iterable[Recording]
 Inputs = Sequence | pd.DataFrame | pd.Series | Mapping[str, Any] | np.ndarray
+Warmup = Sequence | tuple[np.ndarray, np.ndarray]
 
 
 def as_list(
@@ -68,6 +69,15 @@ def as_inputs(inputs: Inputs, input_names: Names, output_names: Names, dt: float
     rows = len(inputs) if np.iterable(inputs) and isinstance(inputs, Sized) else 0
     blank = np.full((rows, len(output_names)), np.nan)
     return Sequence(cast(np.ndarray, inputs), blank, dt, None, input_names, output_names, {}, "inputs")
+
+
+def as_warmup(warmup: Warmup, input_names: Names, output_names: Names, dt: float) -> Sequence:
+    """The stretch just before a run, as a sequence of the model's columns."""
+    if isinstance(warmup, Sequence):
+        return match(warmup, input_names, output_names, dt)
+    if not (isinstance(warmup, tuple) and len(warmup) == 2):
+        raise DataError("warmup must be a Sequence, or a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
+    return Sequence(*warmup, dt, None, input_names, output_names, {}, "warmup")
 
 
 def check_alike(sequences: list[Sequence]) -> None:

@@ -1,5 +1,6 @@
 """Warnings about data, or about a model on new data: one sentence each."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from mrgpssm.data.seen import SHARE, Seen, hash_rows
 from mrgpssm.data.sequence import Sequence
+from mrgpssm.errors import DataWarning
 
 FAR = 20.0  # robust standard deviations; the emissions of engines reach 18
 OUTSIDE, ROWS = 0.2, 0.01  # ranges that inputs may leave the training range by, in so many of the rows
@@ -171,3 +173,9 @@ def _outside(ranges: np.ndarray, s: Sequence) -> Iterator[str]:
 def _join_names(names: list[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def warn_of(doubts: Iterable[str]) -> None:
+    """A warning for each doubt about data, at the line that called the method of the model."""
+    for doubt in doubts:
+        warnings.warn(doubt, DataWarning, stacklevel=3)

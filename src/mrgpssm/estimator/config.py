@@ -4,7 +4,7 @@
 [model]     the options of `Structure`
 [training]  those of `Training`
 [bands]     those of `Bands`
-[run]       directory, checkpoint_seconds
+[run]       directory, checkpoint_seconds, blend
 """
 
 import json
@@ -36,10 +36,11 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where the run lives and how often it is made safe."""
+    """Where the run lives, how often it is made safe, and whether the model is blended with static simulators."""
 
     directory: str = "run"
     checkpoint_seconds: float = 30.0
+    blend: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ def _check(config: RunConfig, where: str) -> None:
             f"{where}: run.checkpoint_seconds must be a number of seconds, at least 0; "
             f"got {run.checkpoint_seconds!r:.80}."
         )
+    if not isinstance(run.blend, bool):
+        raise ConfigError(f"{where}: run.blend must be true or false; got {run.blend!r:.80}.")
     if not isinstance(run.directory, str) or not run.directory:
         raise ConfigError(f"{where}: run.directory must be the name of a folder; got {run.directory!r:.80}.")
 

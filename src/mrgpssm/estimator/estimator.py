@@ -1,4 +1,4 @@
-"""MRGPSSM: fit, simulate, score, save; and load."""
+"""MRGPSSM: fit, simulate, score, save."""
 
 import os
 import warnings
@@ -19,27 +19,28 @@ from mrgpssm.data import (
     Scaling,
     Seen,
     Sequence,
+    Warmup,
     apply_drive,
     as_inputs,
     as_list,
+    as_warmup,
     check_alike,
     check_lengths,
     fill,
-    match,
     take_unseen,
     trained_on,
 )
-from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training
-from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
+from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.choosing import best_restarts, fold_members
 from mrgpssm.estimator.costs import time_stages
 from mrgpssm.estimator.params import check_section, get_params, set_params
-from mrgpssm.estimator.unseen import Judge, Judged, judged
+from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.native import ready
 from mrgpssm.prediction.checks import check_simulation
-from mrgpssm.prediction.fitted import FittedModel, read_model, store_model, write_model
+from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast
 from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.predict import forecast, scores
@@ -52,7 +53,7 @@ from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.estimate import estimate
 from mrgpssm.training.planning import fold_scalings, make_plan
-from mrgpssm.training.progress import announce, reporter, told, warn_of
+from mrgpssm.training.progress import announce, reporter, told
 from mrgpssm.training.runs import CHECKPOINT_SECONDS, RunDirectory, open_run, session, write_json
 
 
@@ -86,9 +87,6 @@ class MRGPSSM:
         filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them
             (none).
         delays: Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times (none).
-        static: Inducing rows of an instantaneous component, a Gaussian process of the inputs, their averages and
-            delayed copies; its share in the output is learned on unseen data, as the bands are (0: there is none).
-        trees: Boosted trees of the same inputs as `static`, at most so many; weighed on unseen data as well (0).
         kernel: Covariance of the Gaussian processes: "rbf", "matern32", "matern52", or a kernel of your own, a
             subclass of `mrgpssm.gp.AbstractKernel` or an instance of one, such as `Matern32()`.
         emission: How a state shows in the outputs: "identity" (its first dimensions), "linear", "nonlinear", or your
@@ -110,8 +108,6 @@ class MRGPSSM:
         cascade: bool | None = None,
         filters: SequenceOf[float] | None = None,
         delays: SequenceOf[int] | None = None,
-        static: int | None = None,
-        trees: int | None = None,
         *,
         kernel: str | AbstractKernel | type[AbstractKernel] = "rbf",
         emission: str | AbstractEmission | type[AbstractEmission] = "identity",
@@ -128,8 +124,6 @@ class MRGPSSM:
         self.cascade = cascade
         self.filters = filters
         self.delays = delays
-        self.static = static
-        self.trees = trees
         self.kernel = kernel
         self.emission = emission
         self.scheme = scheme
@@ -213,7 +207,7 @@ class MRGPSSM:
         """
         spec, training, scaling = self.check(sequences, validation is not None)
         held_out = _held_out(spec, training[0], validation)
-        warn_of(doubt_training(training, held_out or [], _asked(spec)))
+        warn_of(doubt_training(training, held_out or [], ask_of_data(spec)))
         with floating_point(spec.structure.precision):
             plan, ssm = make_plan(spec, training, scaling, held_out or [])
             start = begin(plan, ssm)
@@ -250,8 +244,8 @@ class MRGPSSM:
         Args:
             sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and
                 `outputs`. An index of dates or durations is the time of a table.
-            validation: Other recordings, whose columns are found by name: the bands, the shares of static parts and,
-                with `early_stopping`, the best cycle are learned on them, and nothing else.
+            validation: Other recordings, whose columns are found by name: the bands and, with
+                `early_stopping`, the best cycle are learned on them, and nothing else.
             progress: Show a bar, or a line now and then where there is no terminal.
             run_dir: A folder for this run alone.
             checkpoint_seconds: Seconds between checkpoints.
@@ -273,7 +267,7 @@ class MRGPSSM:
         spec, training, scaling = self.check(given, validation is not None)
         first = training[0]
         held_out = _held_out(spec, first, validation)
-        doubts = doubt_training(training, held_out or [], _asked(spec))
+        doubts = doubt_training(training, held_out or [], ask_of_data(spec))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
         with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, spec.structure.resolutions) as shown:
@@ -284,9 +278,7 @@ class MRGPSSM:
             judges = _judges(model, fleet, training, held_out)
             if spec.bands.folds and not judges:
                 warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
-            found = judged(
-                model, training, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}")
-            )
+            found = calibrate_model(model, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}"))
             self.fitted_, self.history_ = found.model, fleet.history
             self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
             if run is not None:
@@ -296,7 +288,7 @@ class MRGPSSM:
     def simulate(
         self,
         inputs: Inputs,
-        warmup: Sequence | tuple[np.ndarray, np.ndarray] | None = None,
+        warmup: Warmup | None = None,
         samples: int = 100,
         seed: int = 0,
         stride: int = 1,
@@ -333,7 +325,7 @@ class MRGPSSM:
         return forecast(
             model,
             sequence,
-            None if warmup is None else _warmup(warmup, model),
+            None if warmup is None else as_warmup(warmup, model.input_names, model.output_names, model.dt),
             samples=samples,
             seed=seed,
             stride=stride,
@@ -423,30 +415,8 @@ class MRGPSSM:
         return self.fitted_.provenance.skipped
 
 
-def load(
-    path: str | os.PathLike[str],
-    *,
-    kernel: AbstractKernel | type[AbstractKernel] | None = None,
-    emission: AbstractEmission | type[AbstractEmission] | None = None,
-    scheme: AbstractScheme | type[AbstractScheme] | None = None,
-) -> MRGPSSM:
-    """The fitted model in a file that `save` wrote.
-
-    Nothing in the file is executed. Checksum, version, shapes and finiteness are checked, in this order.
-
-    Args:
-        path: The file, such as `run/model.mrgpssm`.
-        kernel: Your own kernel, where the model has one: a file holds its class's name and no code.
-        emission: Your own emission, where it has one.
-        scheme: Your own scheme, where it has one.
-
-    Returns:
-        A model that can simulate, score and save.
-
-    Raises:
-        ModelFileError: The file is absent, damaged, foreign, too new, or inconsistent.
-    """
-    fitted = read_model(Path(path), {"kernel": kernel, "emission": emission, "scheme": scheme})
+def from_fitted(fitted: FittedModel) -> MRGPSSM:
+    """The model around what was read from a file."""
     model = MRGPSSM.from_spec(fitted.spec)
     model.fitted_, model.history_, model.chosen_ = fitted, (), ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
@@ -480,7 +450,7 @@ def _train(
         return fit_fleet(plan, start, note, keep)
 
 
-def _asked(spec: Spec) -> Asked:
+def ask_of_data(spec: Spec) -> Asked:
     """What the options ask of the amount of data."""
     return Asked(
         max(spec.structure.resolutions) * (spec.training.buffer + spec.training.window),
@@ -508,17 +478,17 @@ def _check_data(spec: Spec, training: list[Sequence]) -> None:
             f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
         )
     window_steps = spec.training.buffer + spec.training.window
-    check_lengths(_walked(training), spec.structure.resolutions, window_steps)
+    check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
     shortest = min(map(len, training))
     if len(training) < spec.bands.folds and spec.bands.folds > shortest // 2:
         raise ConfigError(
             f"folds = {spec.bands.folds} would cut {shortest} rows into stretches of less than two; use fewer."
         )
     for k in range(spec.bands.folds):
-        check_lengths(_walked(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
+        check_lengths(_fill_all(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
 
 
-def _walked(sequences: list[Sequence]) -> list[Sequence]:
+def _fill_all(sequences: list[Sequence]) -> list[Sequence]:
     """The sequences as they are walked: gaps filled."""
     return [fill(s).sequence for s in sequences]
 
@@ -535,22 +505,13 @@ def _judges(
 ) -> list[Judge]:
     """The model with the validation sequences; without them that of every fold, in its own units."""
     if held_out:
-        return [Judge(model, training, held_out, "the validation recordings")]
+        return [Judge(model, held_out, "the validation recordings")]
     folds, scalings = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling)
     return [
         Judge(
             replace(model, ensemble=(members,), scaling=scalings[k]),
-            trained_on(training, folds, k),
             take_unseen(training, folds, k),
             f"fold {k + 1} of {folds}",
         )
         for k, members in fold_members(model.spec, fleet, len(model.groups))
     ]
-
-
-def _warmup(warmup, model: FittedModel) -> Sequence:
-    if isinstance(warmup, Sequence):
-        return match(warmup, model.input_names, model.output_names, model.dt)
-    if not (isinstance(warmup, tuple) and len(warmup) == 2):
-        raise DataError("warmup must be a Sequence, or a pair (inputs, outputs) of arrays (T, D_u) and (T, D_y).")
-    return Sequence(*warmup, model.dt, None, model.input_names, model.output_names, {}, "warmup")

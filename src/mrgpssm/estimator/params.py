@@ -7,9 +7,9 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from mrgpssm.errors import ConfigError
-from mrgpssm.spec import Section, describe_unknown
+from mrgpssm.spec import OptionSection, describe_unknown
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=OptionSection)
 
 
 def get_params(estimator: Any, deep: bool) -> dict[str, Any]:

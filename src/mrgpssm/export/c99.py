@@ -10,9 +10,6 @@ import numpy as np
 from mrgpssm.arrays.gaps import JITTER
 from mrgpssm.errors import ConfigError
 from mrgpssm.runtime import RuntimeModel
-from mrgpssm.runtime.part import Part
-from mrgpssm.runtime.static import StaticPart
-from mrgpssm.runtime.trees import TreesPart
 from mrgpssm.runtime.walk import RunState
 
 _LINE = 6  # numbers
@@ -24,7 +21,6 @@ _PAST = Template("""    double past[$ring][$inputs]; /* the last inputs, around 
     double age[$ring]; /* how long ago they came, in samples */
     int known, now;
 """)
-_STILL = Template("    double still[$outputs]; /* what no state says, for the next step */\n")
 _BEGUN = "    int begun;\n"
 _AVERAGE = Template("""    for (k = 0; k < $filters; k++)
         for (i = 0; i < $inputs; i++) {
@@ -66,39 +62,6 @@ _EMPTY = Template("""    state->known = state->now = 0;
 """)
 _FASTER = """ Delays are
  * right as long as there are at most 4 calls a sample."""
-_INSTANT = Template("""    for (d = 0; d < $outputs; d++) {
-        double still = 0.0, mean;
-$parts        if (!state->begun)
-            y[d] += output_sd[d] * still;
-        state->still[d] = still;
-    }
-""")
-_STATIC = Template("""        mean = 0.0;
-        for (i = 0; i < $drives; i++)
-            mean += slope[d][i] * scaled[i];
-        for (m = 0; m < $rows; m++) {
-            double apart = 0.0, gap;
-            for (i = 0; i < $drives; i++) {
-                gap = (scaled[i] - row[m][i]) / scale[d][i];
-                apart += gap * gap;
-            }
-            mean += weight[d][m] * exp(-sqrt(apart));
-        }
-        still += static_share[d] * mean;
-""")
-_TREES = Template("""        mean = baseline[d];
-        for (m = 0; m < $rounds; m++) {
-            int node = root[d][m];
-            while (feature[node] >= 0)
-                node = child[node] + (scaled[feature[node]] > value[node]);
-            mean += value[node];
-        }
-        still += trees_share[d] * mean;
-""")
-_BEFORE = Template("""    if (state->begun)
-        for (i = 0; i < $outputs; i++)
-            y[i] += output_sd[i] * state->still[i];
-""")
 _GATHER = Template("""        for (i = 0; i < $states; i++)
             scaled[$drives + i] = state->x[driver[c][i / $latent]][i % $latent];
 """)
@@ -146,14 +109,13 @@ def _check_parts(model: RuntimeModel) -> None:
 
 
 def _memory(model: RuntimeModel) -> dict[str, str]:
-    """The pieces of the file that remember past inputs and make the drive and the instantaneous parts of them."""
+    """The pieces of the file that remember past inputs and make the drive of them."""
     longest = max(model.delays, default=0)
     sizes = {
-        "inputs": len(model.input_names), "outputs": len(model.output_names), "drives": len(model.input_mean),
+        "inputs": len(model.input_names), "drives": len(model.input_mean),
         "filters": len(model.filters), "delays": len(model.delays), "ring": _RING * longest + 1,
     }  # fmt: skip
-    instant = Template("".join(_instant(part)[0] for part in model.blend.parts.values())).substitute(sizes)
-    fields = [(_AVERAGES, model.filters), (_PAST, model.delays), (_STILL, instant)]
+    fields = [(_AVERAGES, model.filters), (_PAST, model.delays)]
     state = "".join(part.substitute(sizes) for part, wanted in fields if wanted)
     sources = [(_AVERAGE, model.filters), (_DELAY, model.delays)]
     drive = "".join(part.substitute(sizes) for part, wanted in sources if wanted)
@@ -164,24 +126,9 @@ def _memory(model: RuntimeModel) -> dict[str, str]:
         "state": state + (_BEGUN if state else ""),
         "begin": ("    state->begun = 0;\n" if state else "") + (_EMPTY.substitute(sizes) if model.delays else ""),
         "drive": _DRIVE.substitute(sizes, sources=drive, changed=changed) if drive else "",
-        "rest": "rest[column[c][i]] * " if instant else "",
-        "before": _BEFORE.substitute(sizes) if instant else "",
-        "instant": _INSTANT.substitute(sizes, parts=instant) if instant else "",
         "end": end + ("    state->begun = 1;\n" if state else ""),
         "faster": _FASTER if model.delays else "",
     }
-
-
-def _instant(part: Part) -> tuple[str, dict[str, np.ndarray]]:
-    """The loop of one instantaneous part, its own sizes filled in, and its tables."""
-    if isinstance(part, StaticPart):
-        tables = {"row": part.inducing, "weight": part.weights, "scale": part.lengthscales, "slope": part.slopes}
-        return _STATIC.safe_substitute(rows=len(part.inducing)), tables | {"static_share": part.shares}
-    if isinstance(part, TreesPart):
-        tables = {"feature": part.features, "child": part.children, "value": part.values, "root": part.roots}
-        tables |= {"baseline": part.baselines, "trees_share": part.shares}
-        return _TREES.substitute(rounds=part.roots.shape[1]), tables
-    raise TypeError(f"There is no C for a {type(part).__name__}.")
 
 
 def _mean_tables(model: RuntimeModel) -> dict[str, np.ndarray]:
@@ -206,10 +153,6 @@ def _tables(model: RuntimeModel, mean: dict[str, np.ndarray]) -> str:
         tables |= {"tau": np.array(model.filters, float)}
     if model.delays:
         tables |= {"delay": np.array(model.delays)}
-    if model.blend.parts:
-        tables |= {"rest": model.blend.rest}
-    for part in model.blend.parts.values():
-        tables |= _instant(part)[1]
     return "\n".join(_table("double" if v.dtype.kind == "f" else "int", k, v) for k, v in tables.items())
 
 

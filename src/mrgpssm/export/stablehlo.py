@@ -20,10 +20,10 @@ def stablehlo(model: FittedModel) -> bytes:
     units; row i of the outputs is that before input i acts. `states` of the first call are those that `first_states`
     gives; a later call goes on with what the one before returned.
     """
-    if model.structure.drive or model.blend.parts:
+    if model.structure.drive:
         raise ConfigError(
-            "A StableHLO file holds neither averages or delays of inputs nor a static part or trees; use --format c, "
-            "or fit without filters, delays, static and trees."
+            "A StableHLO file holds neither averages nor delays of inputs; use --format c, or fit without filters and "
+            "delays."
         )
     dtype = jnp.dtype(model.structure.precision)
     with floating_point(model.structure.precision):

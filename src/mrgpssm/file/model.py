@@ -21,7 +21,7 @@ Shapes = dict[str, tuple[int, ...]]
 FORMAT_VERSION = 1
 _KIND = "mrgpssm-model"
 _KEYS = {"version", "structure", "inputs", "outputs", "units", "dt", "rounds", "seen", "provenance"}
-_STRUCTURE = set(options_of(Structure)) - {"static", "trees"}
+_STRUCTURE = set(options_of(Structure))
 # The tensors of a component and their axes: d latent dimensions, m inducing points, u drives, z = d + u.
 _COMPONENT = {
     "initial.mean": "d",

@@ -14,6 +14,11 @@ from mrgpssm.errors import ModelFileError, StorageError
 from mrgpssm.file.regular import MOST_BYTES, reading
 from mrgpssm.file.texts import MOST_TEXT, is_modest, parse_json, short
 
+BLEND_KIND = "mrgpssm-blend"
+_INSIDE = (
+    "holds a blend, which is not what is needed here; take the state-space model out of it with "
+    'mrgpssm.load(FILE).parts_["mrgpssm"].save(...)'
+)
 _DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "bool": "BOOL"}
 
 
@@ -59,12 +64,20 @@ def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str,
         ) from None
     if _digest(metadata["kind"], metadata["content"], tensors) != metadata["sha256"]:
         raise ModelFileError(f"{name}: the checksum does not match; the file is damaged or was edited, restore a copy.")
+    if metadata["kind"] == BLEND_KIND != kind:
+        raise ModelFileError(f"{name} {_INSIDE}.")
     if metadata["kind"] != kind:
         raise ModelFileError(f"{name}: this is a file of kind {metadata['kind'][:40]!r}; a {kind!r} is needed here.")
     content = parse_json(metadata["content"], name)
     if not isinstance(content, dict):
         raise ModelFileError(f"{name}: the metadata is not a table of names and values.")
     return content, tensors
+
+
+def read_kind(data: bytes, name: str) -> str:
+    """The kind of a file, as its header says; empty where it says none."""
+    kind = _metadata(data, name).get("kind")
+    return kind if isinstance(kind, str) else ""
 
 
 def read_tensors(path: Path) -> bytes:

@@ -79,11 +79,11 @@ def load_experiment(what: str, scale: str) -> Experiment:
         methods=methods,
         evaluation=evaluation,
         repeats=min(table.pop("repeats", 1), 2 if small else 100),
-        more=_scaled(table, scale) | {"smaller": small.get("model", {}), "sizes": sizes},
+        more=_choose_scale(table, scale) | {"smaller": small.get("model", {}), "sizes": sizes},
     )
 
 
-def _scaled(table: dict[str, Any], scale: str) -> dict[str, Any]:
+def _choose_scale(table: dict[str, Any], scale: str) -> dict[str, Any]:
     """The rest of a config; its own `smoke` table replaces what it names."""
     small = table.pop("smoke", {})
     return table | small if scale == "smoke" else table

@@ -23,7 +23,7 @@ from mrgpssm.paper.problems import Problem, ProblemFold
 from mrgpssm.spec import make_spec
 from mrgpssm.training import begin, fit_fleet
 from mrgpssm.training.backfit import train_turn
-from mrgpssm.training.bench import timed
+from mrgpssm.training.bench import time_calls
 from mrgpssm.training.journal import Journal
 from mrgpssm.training.sweep import sweep
 
@@ -67,7 +67,7 @@ def fit_seconds(fleet: ProblemFleet) -> float:
 
 def median_seconds(run: Callable[[], Any]) -> float:
     """The median of three runs after one that compiles."""
-    return timed(lambda: jax.block_until_ready(run()), seconds=0.0)["ms"] / 1e3
+    return time_calls(lambda: jax.block_until_ready(run()), seconds=0.0)["ms"] / 1e3
 
 
 TIMERS = {"step": step_seconds, "sweep": sweep_seconds, "fit": fit_seconds}

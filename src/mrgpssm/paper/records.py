@@ -61,13 +61,13 @@ def agree(recorded: Any, wanted: Any) -> bool:
 
     An option that a record does not know, because it is younger, counts as having its default.
     """
-    return _completed(recorded) == _completed(wanted)
+    return _complete(recorded) == _complete(wanted)
 
 
-def _completed(config: Any) -> Any:
+def _complete(config: Any) -> Any:
     if isinstance(config, dict):
-        return {key: DEFAULTS | value if key == "options" else _completed(value) for key, value in config.items()}
-    return [_completed(value) for value in config] if isinstance(config, list | tuple) else config
+        return {key: DEFAULTS | value if key == "options" else _complete(value) for key, value in config.items()}
+    return [_complete(value) for value in config] if isinstance(config, list | tuple) else config
 
 
 def numbers(values: np.ndarray, digits: int = 5) -> list:

@@ -64,7 +64,7 @@ def reproduce(
                 break
         else:
             tell(f"{what}: {piece.name} ..." + (f" (about {seconds:.0f} s)" if seconds else ""))
-            save_record(setting.out, _described(piece) | piece.run())
+            save_record(setting.out, _describe(piece) | piece.run())
             ran.append(piece.name)
         if wanted is not None:
             break
@@ -172,7 +172,7 @@ def _costs(experiment: Experiment, setting: Setting, tell: Callable[[str], None]
     return ExperimentPiece(experiment.what, setting.scale, "cost", experiment.more, problem.describe(), 0.0, run)
 
 
-def _described(piece: ExperimentPiece) -> dict[str, Any]:
+def _describe(piece: ExperimentPiece) -> dict[str, Any]:
     return {
         "experiment": piece.what,
         "scale": piece.scale,

@@ -25,7 +25,7 @@ def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
         drifts = [
             _drift_map(model, component, resolution, position, output, visited)
             for columns, ssm in zip(model.groups, model.models, strict=True)
-            for visits in [_visited(ssm, drive)]
+            for visits in [_visit(ssm, drive)]
             for position, output in enumerate(columns)
             for component, resolution, visited in zip(ssm.components, resolutions, visits, strict=True)
         ]
@@ -44,7 +44,7 @@ def _state_names(ssm: SSM[Component]) -> tuple[str, ...]:
     return tuple(f"state {i + 1} of component {j + 1}" for j in _drivers(ssm) for i in range(sizes[j]))
 
 
-def _visited(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
+def _visit(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
     """Where a noiseless run from zero takes every component: its states and what drives it."""
     starts = [np.zeros(c.inducing_shape[0]) for c in ssm.components]
     paths = mean_paths(ssm, starts, drive, np.ones(len(drive)))

@@ -17,9 +17,6 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import OutputLaw
-from mrgpssm.runtime.part import Blend
-from mrgpssm.runtime.static import StaticPart
-from mrgpssm.runtime.trees import TreesPart
 from mrgpssm.spec import Spec, Structure
 from mrgpssm.training.members import model_shape
 
@@ -29,8 +26,8 @@ class FittedModel:
     """What training leaves: one or more models per group of output columns, and the way to the data's units.
 
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
-    samples from their mean are multiplied by `calibration`, one factor per output. `static` and `trees` are
-    the instantaneous parts. `seen` is what is remembered of the training data, and `provenance` how the model was made.
+    samples from their mean are multiplied by `calibration`, one factor per output. `seen` is
+    what is remembered of the training data, and `provenance` how the model was made.
     """
 
     structure: Structure
@@ -43,8 +40,6 @@ class FittedModel:
     calibration: np.ndarray
     provenance: Provenance
     noise: StudentNoise | None = None
-    static: StaticPart | None = None
-    trees: TreesPart | None = None
     seen: Seen | None = None
 
     @property
@@ -56,11 +51,6 @@ class FittedModel:
     def bounds(self) -> np.ndarray:
         """(groups, restarts) lower bounds on the training data; without restarts where nothing is known of them."""
         return self.provenance.bounds
-
-    @property
-    def blend(self) -> Blend:
-        """The instantaneous parts beside the components."""
-        return Blend.of(len(self.output_names), static=self.static, trees=self.trees)
 
     @functools.cached_property
     def output_law(self) -> OutputLaw:

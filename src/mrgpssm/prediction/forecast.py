@@ -1,5 +1,6 @@
 """What a simulation returns, in the data's own units."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mrgpssm.data.scaling import Scaling
+from mrgpssm.data.sequence import Sequence
 from mrgpssm.runtime.output import LEVELS as LEVELS
+from mrgpssm.runtime.output import Measurements
 
 FINE_LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))  # enough to see whether bands are honest
 
@@ -115,3 +119,31 @@ class Forecast:
         if measured is not None:
             groups["observed_data"] = xarray.Dataset({"outputs": (both, np.asarray(measured, float))}, coords)
         return xarray.DataTree.from_dict(groups)
+
+
+def make_forecast(
+    time: np.ndarray,
+    found: Measurements,
+    components: Mapping[str, np.ndarray],
+    scaling: Scaling,
+    about: tuple[tuple[str, ...], dict[str, str]],
+    quantiles: Iterable[float],
+) -> Forecast:
+    """A forecast from measurements and components (T, D_y), scaled; `about` are the outputs' names and the units."""
+    offset, sd, levels = scaling.output_mean, scaling.output_sd, [float(q) for q in quantiles]
+    bands = zip(levels, found.quantiles(levels), strict=True)
+    return Forecast(
+        time=time,
+        mean=offset + sd * found.mean,
+        std=sd * found.std,
+        quantiles={level: offset + sd * values for level, values in bands},
+        components={name: sd * values for name, values in components.items()},
+        offset=offset,
+        output_names=about[0],
+        units=about[1],
+    )
+
+
+def report_times(sequence: Sequence) -> np.ndarray:
+    """Seconds of every row, (T,)."""
+    return sequence.clock() * sequence.dt + (0.0 if sequence.time is None else sequence.time[0])

@@ -11,8 +11,6 @@ from mrgpssm.data import Sequence, fill
 from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.rollout import MeanDynamics, mean_states
-from mrgpssm.runtime.output import add_up, blend_parts
-from mrgpssm.runtime.part import row_before
 
 
 def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
@@ -26,8 +24,7 @@ def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
                 starts = [component.initial.mean for component in ssm.components]
                 for component, path in zip(ssm.components, mean_paths(ssm, starts, inputs, filled.steps), strict=True):
                     total[:, list(columns)] += np.asarray(jax.vmap(component.emission)(jnp.asarray(path)), float)
-    parts = blend_parts(model.blend, [total[None] / len(model.ensemble)], row_before(inputs))
-    mean = add_up(parts)[0, filled.rows]
+    mean = (total / len(model.ensemble))[filled.rows]
     return model.scaling.output_mean + model.scaling.output_sd * mean
 
 

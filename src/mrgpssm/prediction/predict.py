@@ -14,33 +14,27 @@ from mrgpssm.arrays.drive import Memory
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Key
 from mrgpssm.data import Filled, Sequence, fill, samples_between
-from mrgpssm.errors import DataError
 from mrgpssm.model import SSM, Component
-from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
-from mrgpssm.prediction.forecast import Forecast
+from mrgpssm.prediction.forecast import Forecast, report_times
 from mrgpssm.prediction.run import assimilate, free_run, start_particles
+from mrgpssm.prediction.scores import Table, score_terms, tabulate_scores
 from mrgpssm.rollout import Particles
-from mrgpssm.runtime.output import Measurements, OutputLaw, Simulation, add_up, blend_parts, join_samples
-from mrgpssm.runtime.part import Blend, row_before
+from mrgpssm.runtime.output import Measurements, OutputLaw, Simulation, add_up, join_samples
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
-_EDGES = (0.025, 0.05, 0.25, 0.75, 0.95, 0.975)  # of the bands that are scored
-
-Table = dict[str, np.ndarray]  # columns of numbers, one for every row and output
 
 
 class Piece(NamedTuple):
     """Samples (S, C, D_y) at some rows of one sequence, scaled, of all models of the ensemble, without noise.
 
-    The `parts` add up to the outputs. `drive` (C, D_u) acts from every row on, `before` (C, D_u) led to it.
+    The `parts`, one for each component, add up to the outputs. `drive` (C, D_u) acts from every row on.
     """
 
     sequence: int
     rows: np.ndarray
     parts: list[np.ndarray]
     drive: np.ndarray
-    before: np.ndarray
 
     @property
     def outputs(self) -> np.ndarray:
@@ -50,11 +44,7 @@ class Piece(NamedTuple):
     def where(self, chosen: np.ndarray) -> "Piece":
         """Some of the rows."""
         parts = [part[:, chosen] for part in self.parts]
-        return Piece(self.sequence, self.rows[chosen], parts, self.drive[chosen], self.before[chosen])
-
-    def blend(self, blend: Blend) -> "Piece":
-        """With instantaneous parts beside the components."""
-        return self._replace(parts=blend_parts(blend, self.parts, self.before))
+        return Piece(self.sequence, self.rows[chosen], parts, self.drive[chosen])
 
     def add_up(self) -> "Piece":
         """With the sum of all parts as the only one."""
@@ -63,7 +53,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class FreeRuns:
-    """Free runs over sequences, piece by piece and blended, and the law of measurements around them."""
+    """Free runs over sequences, piece by piece, and the law of measurements around them."""
 
     model: FittedModel
     sequences: list[Sequence]
@@ -85,12 +75,12 @@ class FreeRuns:
 
 def run_freely(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
     """Free runs over every sequence from its first row; they are simulated while somebody looks at them, once."""
-    pieces = (piece.blend(model.blend) for piece in _pieces(model, sequences, None, samples, seed, 1))
+    pieces = _pieces(model, sequences, None, samples, seed, 1)
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 
 def keep_runs(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
-    """Free runs of the components alone, kept in memory: S T D_y numbers."""
+    """The same, kept in memory: S T D_y numbers."""
     pieces = [piece.add_up() for piece in _pieces(model, sequences, None, samples, seed, 1)]
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
@@ -119,14 +109,13 @@ def forecast(
     shape, sd, offset = (len(rows), len(model.output_names)), model.scaling.output_sd, model.scaling.output_mean
     run = Simulation.blank(shape, quantiles, samples if keep_samples else 0)
     parts = {name: np.empty(shape) for name in component_names(model)}
-    for alone in _pieces(model, [sequence], warmup, samples, seed, stride):
-        piece = alone.blend(model.blend)
+    for piece in _pieces(model, [sequence], warmup, samples, seed, stride):
         at = piece.rows // stride
         run.put(at, model.output_law.measure(piece.outputs, piece.drive), offset, sd)
         for name, part in zip(parts, piece.parts, strict=True):
             parts[name][at] = sd * part.mean(axis=0, dtype=float)
     return Forecast(
-        time=sequence.clock()[rows] * sequence.dt + (0.0 if sequence.time is None else sequence.time[0]),
+        time=report_times(sequence)[rows],
         mean=run.mean,
         std=run.std,
         quantiles=run.quantiles,
@@ -145,64 +134,31 @@ def scores(model: FittedModel, sequences: list[Sequence], samples: int, seed: in
 
 def score_runs(runs: SequenceOf[FreeRuns]) -> pd.DataFrame:
     """The same over free runs of several models of the same outputs, each with sequences of its own."""
-    tables = [table for some in runs for table in _score_terms(some)]
-    model = runs[0].model
-    terms = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
-    measured, mean = terms["measured"], terms["mean"]
-    for column, name in enumerate(model.output_names):
-        if np.isnan(measured[:, column]).all():
-            raise DataError(f"Output {name!r} has no measured value to be scored against; give data that has it.")
-    return pd.DataFrame(
-        {
-            "rmse": metrics.rmse(measured, mean),
-            "nrmse": metrics.nrmse(measured, mean),
-            "fit_percent": metrics.fit_percent(measured, mean),
-            "nll": np.nanmean(terms["nll"], axis=0),
-            "nll_gaussian": metrics.gaussian_nll(measured, mean, terms["std"]),
-            "crps": np.nanmean(terms["crps"], axis=0),
-            "coverage_50": metrics.coverage(measured, terms["q0.25"], terms["q0.75"]),
-            "coverage_90": metrics.coverage(measured, terms["q0.05"], terms["q0.95"]),
-            "coverage_95": metrics.coverage(measured, terms["q0.025"], terms["q0.975"]),
-        },
-        index=pd.Index(model.output_names, name="output"),
-    )
+    return tabulate_scores([table for some in runs for table in _score_terms(some)], runs[0].model.output_names)
 
 
 def component_names(model: FittedModel) -> list[str]:
     """What forecasts call the components."""
-    return [*(f"component_{i + 1}_R{r}" for i, r in enumerate(model.structure.resolutions)), *model.blend.parts]
+    return [f"component_{i + 1}_R{r}" for i, r in enumerate(model.structure.resolutions)]
 
 
 def _score_terms(runs: FreeRuns) -> list[Table]:
     """What the metrics need per row of every sequence, in the data's units."""
-    sd, offset = runs.model.scaling.output_sd, runs.model.scaling.output_mean
-
-    def tell(piece: Piece, found: Measurements, measured: np.ndarray) -> Table:
-        levels = zip(_EDGES, found.quantiles(_EDGES), strict=True)
-        return {
-            "measured": runs.sequences[piece.sequence].outputs[piece.rows],
-            "mean": offset + sd * found.mean,
-            "std": sd * found.std,
-            "nll": found.nll(measured) + np.log(sd),
-            "crps": sd * metrics.crps_terms(measured, found.draws(piece.rows, runs.seed)),
-            **{f"q{level:g}": offset + sd * values for level, values in levels},
-        }
-
-    return runs.gather(tell)
+    return runs.gather(
+        lambda piece, found, measured: score_terms(found, measured, piece.rows, runs.seed, runs.model.scaling)
+    )
 
 
 def _pieces(
     model: FittedModel, sequences: list[Sequence], warmup: Sequence | None, samples: int, seed: int, stride: int
 ) -> Iterator[Piece]:
-    """Free runs of all models over all sequences at once, handed out sequence by sequence: the components alone.
+    """Free runs of all models over all sequences at once, handed out sequence by sequence.
 
     Gaps are filled, and the rows that were added are walked but not handed out.
     """
     filled = [fill(sequence) for sequence in sequences]
     past = None if warmup is None else _past(model, warmup, sequences[0])
-    memory, before = (None, None) if past is None else (past.memory, past.drive[-1])
-    inputs = [model.follow(f, memory)[0] for f in filled]
-    earlier = [row_before(u, before) for u in inputs]
+    inputs = [model.follow(f, None if past is None else past.memory)[0] for f in filled]
     clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
     pace = stride if all(f.is_even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
@@ -221,7 +177,7 @@ def _pieces(
                     at = reported[k][first:last]
                     walked = (at - draws.rows[0]) // pace
                     parts = [join_samples(part[:, k][:, :, walked], groups)[:samples] for part in draws.parts]
-                    yield Piece(k, stride * np.arange(first, last), parts, inputs[k][at], earlier[k][at])
+                    yield Piece(k, stride * np.arange(first, last), parts, inputs[k][at])
 
 
 def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mrgpssm.errors import ConfigError
-from mrgpssm.spec import Bands, Section, Training, options_of
+from mrgpssm.spec import Bands, OptionSection, Training, options_of
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=OptionSection)
 
 
 def _versions() -> dict[str, str]:

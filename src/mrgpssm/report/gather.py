@@ -13,10 +13,10 @@ from mrgpssm.data.doubts import doubt_inputs, doubt_scores, was_seen
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config
-from mrgpssm.estimator.estimator import load
-from mrgpssm.file import read_bytes, read_json
+from mrgpssm.file import read_bytes, read_json, read_tensors
+from mrgpssm.file.tensors import BLEND_KIND, read_kind
 from mrgpssm.prediction.drift import extract_learned
-from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.prediction.fitted import FittedModel, parse_model
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
 from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording, TrainingData, make_drawable
@@ -40,7 +40,7 @@ def gather(
     run = RunDirectory(root)
     if not run.model.exists():
         raise ConfigError(f"{root} holds no finished model; finish it with: mrgpssm resume {root}")
-    model = load(run.model).fitted_
+    model = _read_model(run)
     config = make_config(read_config(run.config), str(run.config)) if run.config.exists() else None
     rivals = tuple(_rival(path, model.output_names) for path in compare)
     test, seen = _test(model, config, data, time, run)
@@ -60,6 +60,17 @@ def gather(
         config=read_bytes(run.config).decode("utf-8", "replace") if run.config.exists() else "",
         commands=_commands(run, data, time, samples, seed, notes, compare),
     )
+
+
+def _read_model(run: RunDirectory) -> FittedModel:
+    """The state-space model of a run; that of a blend has a folder of its own."""
+    data = read_tensors(run.model)
+    if read_kind(data, str(run.model)) == BLEND_KIND:
+        raise ConfigError(
+            f"{run.root} holds a blend, and a report is about a state-space model: mrgpssm report "
+            f"{run.root / 'parts' / 'mrgpssm'} --data FILE; mrgpssm evaluate {run.root} FILE scores the blend."
+        )
+    return parse_model(data, str(run.model))
 
 
 def simulate_all(model: FittedModel, test: Iterable[Series], samples: int, seed: int) -> list[Forecast]:

@@ -58,10 +58,10 @@ def conditional_moments(
     states: Float[Array, "t d"],
 ) -> Path:
     """μ̂_t and Σ̂_t of q(x_t | x_{t-1}, ..., x_0) along a given path (the theorem itself)."""
-    return _along(dynamics, start, inputs, steps, states, _given)
+    return _along(dynamics, start, inputs, steps, states, _keep)
 
 
-def _given(mean, variance, state):
+def _keep(mean, variance, state):
     """The next state is the given one, whatever its conditional says."""
     del mean, variance
     return state

@@ -73,7 +73,7 @@ def _states(*arguments):
     like = _like(arguments[_NOISE])
     if native.platform() == "cpu":
         return _call(cpu.target("forward", str(like.dtype)), like, *arguments)
-    shape, n, t = _launched(arguments)
+    shape, n, t = _plan_launch(arguments)
     return _call(gpu.TARGET, like, *arguments, **gpu_rollout.launch("forward", shape, n, t))
 
 
@@ -95,7 +95,7 @@ _states.defvjp(_forward, _backward)
 
 def _gpu_backward(arguments, states, cotangent):
     """The kernel's sums per particle, window and block, put together (the equations are in `rollout.cu`)."""
-    shape, n, t = _launched(arguments)
+    shape, n, t = _plan_launch(arguments)
     starts, _, relevance, whitener, _, outputs, _, _, drift, forcing, steps, noise = arguments
     blocks, (d, m) = -(-n // shape.windows), whitener.shape[:2]
 
@@ -120,7 +120,7 @@ def _gpu_backward(arguments, states, cotangent):
     )  # fmt: skip
 
 
-def _launched(arguments) -> tuple[gpu_rollout.Shape, int, int]:
+def _plan_launch(arguments) -> tuple[gpu_rollout.Shape, int, int]:
     """The block that the kernels are compiled for, the number of windows, and of steps."""
     n, s, t, d = arguments[_NOISE].shape
     shape = _block(str(arguments[_NOISE].dtype), arguments[_WHITENER].shape[-1], d, s, n)[1]

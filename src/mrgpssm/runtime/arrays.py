@@ -97,7 +97,7 @@ def make_arrays(
     most = max(map(len, slower))
     drivers = np.array([[*some, *[part] * (most - len(some))] for part, some in enumerate(slower)], int)
     room = [most - len(some) for some in slower]
-    rows = [[_widened(_component(c, structure), n) for c, n in zip(m, room, strict=True)] for m in components]
+    rows = [[_widen(_component(c, structure), n) for c, n in zip(m, room, strict=True)] for m in components]
     emission = _stack([[_emission(c) for c in row] for row in components])
     return Arrays(**_stack(rows), noise_sd=positive(noise), drivers=drivers, kernel=structure.kernel, emission=emission)
 
@@ -110,7 +110,7 @@ def _emission(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name.removeprefix("emission."): t for name, t in tensors.items() if name.startswith("emission.")}
 
 
-def _widened(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
+def _widen(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
     """With room for the states of so many further components, which have no effect."""
     room = places * arrays["A"].shape[0]
     wide = {name: np.pad(arrays[name], [(0, 0)] * (arrays[name].ndim - 1) + [(0, room)])

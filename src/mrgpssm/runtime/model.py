@@ -12,7 +12,6 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw, Simulation
-from mrgpssm.runtime.part import Blend
 from mrgpssm.runtime.run import mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
 from mrgpssm.runtime.walk import Course
@@ -46,7 +45,6 @@ class RuntimeModel:
     output_sd: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None
-    blend: Blend
     arrays: Arrays
     initials: tuple[tuple[Initial, ...], ...]
 
@@ -75,7 +73,7 @@ class RuntimeModel:
             return np.ones(rows)
         return np.append(np.diff(checked_time(time, rows, "inputs")) / self.dt, 1.0)
 
-    def checked(self, inputs: np.ndarray) -> np.ndarray:
+    def check_inputs(self, inputs: np.ndarray) -> np.ndarray:
         """Inputs (T, D_u) as numbers."""
         values = np.asarray(inputs, float)
         if values.ndim != 2 or values.shape[1] != len(self.input_names) or not len(values):
@@ -110,7 +108,7 @@ class RuntimeModel:
         return mean_run(self, self._course(inputs, time))
 
     def _course(self, inputs: np.ndarray, time: np.ndarray | None) -> Course:
-        values = self.checked(inputs)
+        values = self.check_inputs(inputs)
         return self.course(values, self.gaps(time, len(values)))[0]
 
     def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:

@@ -1,10 +1,9 @@
 """Measurements around a free run as Student's t with a scale of its own at every row, in scaled units:
 
-    y = m + s T,   T ~ t(ν),   log s = wᵀφ + e h(z),   φ = [1, z, z²/2, m u],   z = [m, log d, u] clipped to ±2.5,
+    y = m + s T,   T ~ t(ν),   log s = wᵀφ,   φ = [1, z, z²/2, m u],   z = [m, log d, u] clipped to ±2.5,
 
 where m and d are mean and deviation of the free run and u what drives it; log s stays between the edges that it had
-where it was learned. h, where there is one, is what boosted trees say of log|y - m|, and e its share, from 0 to 1.
-NumPy alone: the runtime uses it, too.
+where it was learned. NumPy alone: the runtime uses it, too.
 """
 
 from dataclasses import dataclass
@@ -12,32 +11,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from mrgpssm.runtime.distributions.student import student_quantile
-from mrgpssm.runtime.trees import TreesPart
 
 _EDGE = 2.5
 
 
 @dataclass(frozen=True)
 class StudentNoise:
-    """`weights` (D_y, features), `dof` ν > 2, (D_y,), and the `edges` of log s, (D_y, 2): one row per output; the
-    shares of the `trees` are e.
-    """
+    """`weights` (D_y, features), `dof` ν > 2, (D_y,), and the `edges` of log s, (D_y, 2): one row per output."""
 
     weights: np.ndarray
     dof: np.ndarray
     edges: np.ndarray
-    trees: TreesPart | None = None
 
     def scale(self, mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray) -> np.ndarray:
         """s at every row, (T, D_y); mean and deviation are (T, D_y), drive is (T, D_u)."""
-        found = [self._log_scale(c, mean[:, c], deviation[:, c], drive) for c in range(len(self.dof))]
+        found = [features(mean[:, c], deviation[:, c], drive) @ w for c, w in enumerate(self.weights)]
         return np.exp(np.clip(np.stack(found, axis=1), *self.edges.T))
-
-    def _log_scale(self, column: int, mean: np.ndarray, deviation: np.ndarray, drive: np.ndarray) -> np.ndarray:
-        plain = features(mean, deviation, drive) @ self.weights[column]
-        if self.trees is None or not self.trees.shares[column]:
-            return plain
-        return plain + self.trees.shares[column] * self.trees.only(column)(places(mean, deviation, drive))[:, 0]
 
     def deviation(self, scale: np.ndarray) -> np.ndarray:
         """s sqrt(ν / (ν - 2))."""

@@ -2,7 +2,7 @@
 
 In scaled units, at every row of a free run:
 
-    blend        x = (1 - Σ_k s_k) Σ_l C x^(l) + Σ_k s_k m_k(u before)      (`mrgpssm.runtime.part`)
+    outputs      x = Σ_l C x^(l)
     calibrate    x ← m + τ (x - m),   σ ← τ σ,   m the mean over the samples
     noise law    y ~ (1/S) Σ_s N(x_s, σ_s²), or Student's t around m where a law was learned (`mrgpssm.runtime.noise`)
 
@@ -19,18 +19,9 @@ from mrgpssm.runtime.distributions.counters import fold_in, normal, seed_key, un
 from mrgpssm.runtime.distributions.mixture import mixture_nll, mixture_quantiles
 from mrgpssm.runtime.distributions.student import student_draws, student_nll
 from mrgpssm.runtime.noise import StudentNoise
-from mrgpssm.runtime.part import Blend
 
 LEVELS = (0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)
 _OBSERVATION = 3  # the stream of keys; those of `mrgpssm.prediction.run` come before it
-
-
-def blend_parts(blend: Blend, parts: Iterable[np.ndarray], before: np.ndarray) -> list[np.ndarray]:
-    """All that adds up to the outputs: what is left to every component, (S, C, D_y), and what each instantaneous part
-    adds, (1, C, D_y), given the drive (C, D_u) of the step that led to each row.
-    """
-    rest = [blend.rest.astype(part.dtype) * part for part in parts]
-    return [*rest, *(added.astype(rest[0].dtype)[None] for added in blend.added(before))]
 
 
 def add_up(parts: list[np.ndarray]) -> np.ndarray:
@@ -88,6 +79,9 @@ class Measurements:
 
     def quantiles(self, levels: Iterable[float]) -> np.ndarray:
         """(L, C, D_y)."""
+        levels = list(levels)
+        if not levels:
+            return np.empty((0, *self.std.shape))
         if self.noise is None or self.scale is None:
             return mixture_quantiles(self.samples, self.noise_sd, np.array(list(levels), float))
         return np.stack([self.mean + self.scale * self.noise.quantile(level) for level in levels])

@@ -10,7 +10,6 @@ from mrgpssm.file.tensors import read_tensors
 from mrgpssm.runtime.arrays import lower_triangular, make_arrays
 from mrgpssm.runtime.model import Initial, RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
-from mrgpssm.runtime.part import Blend
 from mrgpssm.spec import INGREDIENTS, Structure
 
 
@@ -45,7 +44,6 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
         **stored.scaling,
         calibration=stored.calibration,
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
-        blend=Blend.of(len(stored.output_names)),
         arrays=make_arrays(components, noise, structure),
         initials=tuple(tuple(_initial(c) for c in some) for some in components),
     )

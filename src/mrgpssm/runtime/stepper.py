@@ -4,8 +4,7 @@ Every sample keeps its own draw v of the dynamics, as in a free run. Reweighting
 leave a single v alive, so the *states* are corrected instead, by the square-root update of `mrgpssm.arrays.ensemble`,
 one output after the other since their noises are independent. Where the model is linear and Gaussian this tends to the
 Kalman filter as samples grow. Calibration multiplies deviations and noise alike, which leaves the gain as it is: it
-enters the reported bands alone. Instantaneous parts have no state to correct: every model of the ensemble is corrected
-as if it were alone.
+enters the reported bands alone. Every model of the ensemble is corrected as if it were alone.
 
 Where a law of measurements was learned, bands follow it, with the input that acts from now on. Then R is the variance
 of a measurement by that law less the variance of the samples, and never less than that of the trained noise: the law
@@ -20,8 +19,7 @@ import numpy as np
 from mrgpssm.arrays import ensemble
 from mrgpssm.arrays.drive import Memory
 from mrgpssm.errors import DataError
-from mrgpssm.runtime.output import Measurements, add_up, blend_parts
-from mrgpssm.runtime.part import row_before
+from mrgpssm.runtime.output import Measurements
 from mrgpssm.runtime.walk import RunState
 
 if TYPE_CHECKING:
@@ -80,8 +78,8 @@ class Stepper:
 
         `elapsed` are the samples from this row to the next, in units of dt.
         """
-        inputs = self.model.checked(np.reshape(np.asarray(u, float), (1, -1)))
-        measured = None if y is None else self._measured(y)
+        inputs = self.model.check_inputs(np.reshape(np.asarray(u, float), (1, -1)))
+        measured = None if y is None else self._scale_measured(y)
         course, memory = self.model.course(inputs, np.array([elapsed], float), self._memory)
         drive = course.drives[0]
         if self._drive is None:
@@ -102,12 +100,11 @@ class Stepper:
 
         `time` are the seconds of every row (T,), where sampling is uneven; the first row is now.
         """
-        start, values = self.state, self.model.checked(inputs)
+        start, values = self.state, self.model.check_inputs(inputs)
         course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
-        before = row_before(course.drives, self._drive)[course.rows]
         outputs = self._particles.walk(course)
         self.state = start
-        return self._in_units(self._measure(outputs, before, course.drives[course.rows]))
+        return self._in_units(self._measure(outputs, course.drives[course.rows]))
 
     def _estimate(self, drive: np.ndarray) -> Estimate:
         whole = self._in_units(self._now(drive))
@@ -115,19 +112,17 @@ class Stepper:
 
     def _now(self, drive: np.ndarray) -> Measurements:
         """The outputs now, if this drive acts from now on."""
-        before = drive if self._drive is None else self._drive
-        return self._measure(self._particles.outputs(), before[None], drive[None])
+        return self._measure(self._particles.outputs(), drive[None])
 
-    def _measure(self, outputs: np.ndarray, before: np.ndarray, drive: np.ndarray) -> Measurements:
-        """From samples (S, T, D_y) of the components, and what drives them up to and from every row."""
-        parts = blend_parts(self.model.blend, [outputs[: self.samples]], before)
-        return self.model.output_law.measure(add_up(parts), drive)
+    def _measure(self, outputs: np.ndarray, drive: np.ndarray) -> Measurements:
+        """From samples (S, T, D_y) of the outputs, and what drives them from every row on."""
+        return self.model.output_law.measure(outputs[: self.samples], drive)
 
     def _in_units(self, found: Measurements) -> Estimate:
         model = self.model
         return Estimate(model.output_mean + model.output_sd * found.mean, model.output_sd * found.std)
 
-    def _measured(self, y: np.ndarray) -> np.ndarray:
+    def _scale_measured(self, y: np.ndarray) -> np.ndarray:
         """The outputs of every model, (N, D_g), scaled."""
         model, values = self.model, np.asarray(y, float).ravel()
         if values.shape != (len(model.output_names),) or np.isinf(values).any():

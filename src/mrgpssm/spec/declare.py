@@ -26,7 +26,7 @@ def option(default: Any, kind: Kind, text: str, fixed: Any = None) -> Any:
     return field(default=default, metadata={_OPTION: Option(kind, text, fixed)})
 
 
-class Section:
+class OptionSection:
     """Options that belong together; values are checked, and brought to one type, when it is made."""
 
     def __post_init__(self):
@@ -40,11 +40,11 @@ class Section:
         return {name: o.kind.to_json(getattr(self, name)) for name, o in options_of(type(self)).items()}
 
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=OptionSection)
 
 
 @functools.cache
-def options_of(section: type[Section]) -> dict[str, Option]:
+def options_of(section: type[OptionSection]) -> dict[str, Option]:
     """The declarations of a section by name, in order."""
     own = (f for f in fields(section) if _OPTION in f.metadata)  # pyright: ignore[reportArgumentType]
     return {f.name: f.metadata[_OPTION] for f in own}

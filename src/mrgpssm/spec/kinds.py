@@ -54,6 +54,12 @@ class Whole(Kind):
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         return whole and self.least <= int(value) <= self.most
 
+    def check(self, name: str, value: Any) -> int:
+        """The number; one that is too large is not printed."""
+        if isinstance(value, (int, np.integer)) and value > self.most:
+            raise ConfigError(f"{name} must be at most {self.most:,}; got a larger number.")
+        return super().check(name, value)
+
     def convert(self, value: Any) -> int:
         return int(value)
 
@@ -197,8 +203,7 @@ class Several(Kind):
             raise ConfigError(f"{name} must be {self.rule}; got {value!r:.80}.")
         values = tuple(value)
         for one in values:
-            if not self.each.accepts(one):
-                raise ConfigError(f"each of {name} must be {self.each.rule}; got {one!r:.80} in {values!s:.80}.")
+            self.each.check(f"each of {name}", one)
         if not values and not self.empty:
             raise ConfigError(f"{name} is empty; give at least one, such as ({self.example.replace(',', ', ')}).")
         if len(values) > self.most or (self.distinct and len(set(values)) < len(values)):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.errors import ConfigError
 from mrgpssm.spec import cascade
-from mrgpssm.spec.declare import Option, Section, describe_unknown, fix, option, options_of, read_section
+from mrgpssm.spec.declare import Option, OptionSection, describe_unknown, fix, option, options_of, read_section
 from mrgpssm.spec.kinds import Choice, Ingredient, Number, Several, Switch, Whole
 
 MOST_SEED = 2**32 - 1  # seeds have 32 bits where JAX has no 64-bit integers
@@ -31,7 +31,7 @@ INGREDIENTS = {
 
 
 @dataclass(frozen=True)
-class Structure(Section):
+class Structure(OptionSection):
     """What a model is made of; a model file holds it."""
 
     resolutions: tuple[int, ...] = option(
@@ -68,15 +68,6 @@ class Structure(Section):
         "Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times.",
         fixed=(),
     )
-    static: int = option(
-        None,
-        Whole(0, 20_000),
-        "Inducing rows of an instantaneous Gaussian process of the inputs, weighed on unseen data; 0 is none.",
-        fixed=0,
-    )
-    trees: int = option(
-        None, Whole(0, 2_000), "Boosted trees of the inputs, weighed on unseen data; 0 is none.", fixed=0
-    )
     kernel: Any = option(
         "rbf", INGREDIENTS["kernel"], "Covariance of the Gaussian processes: rbf, matern32 or matern52."
     )
@@ -106,7 +97,7 @@ class Structure(Section):
 
 
 @dataclass(frozen=True)
-class Training(Section):
+class Training(OptionSection):
     """How a model is learned: Algorithms 1 to 3 of the paper."""
 
     samples: int = option(None, Whole(), "Trajectories drawn for each window.", fixed=20)
@@ -158,7 +149,7 @@ class Training(Section):
 
 
 @dataclass(frozen=True)
-class Bands(Section):
+class Bands(OptionSection):
     """How wide the bands are: learned on data that training has not seen."""
 
     folds: int = option(
@@ -167,10 +158,10 @@ class Bands(Section):
         "Further models, each trained without a part of the data; the bands are calibrated on what they left out.",
         fixed=0,
     )
-    noise: Literal["gaussian", "student", "boosted"] = option(
+    noise: Literal["gaussian", "student"] = option(
         None,
-        Choice("gaussian", "student", "boosted"),
-        "Law of measurements: gaussian; student has heavy tails and a varying width; boosted adds trees to find it.",
+        Choice("gaussian", "student"),
+        "Law of measurements: gaussian, or student: heavy tails and a width that varies from row to row.",
         fixed="gaussian",
     )
     calibrate: bool = option(True, Switch(), "Adjust the width of the bands on validation data or on folds.")
@@ -183,7 +174,7 @@ class Bands(Section):
             raise ConfigError(f'noise="{self.noise}" is learned in calibration; use calibrate=True with it.')
 
 
-SECTIONS: dict[str, type[Section]] = {"model": Structure, "training": Training, "bands": Bands}
+SECTIONS: dict[str, type[OptionSection]] = {"model": Structure, "training": Training, "bands": Bands}
 
 
 @dataclass(frozen=True)
@@ -211,7 +202,7 @@ class Spec:
         return make_spec(self.flat() | options)
 
     @property
-    def sections(self) -> tuple[Section, Section, Section]:
+    def sections(self) -> tuple[OptionSection, OptionSection, OptionSection]:
         """In the order of `SECTIONS`."""
         return self.structure, self.training, self.bands
 
@@ -224,13 +215,8 @@ class Spec:
         if validated or self.bands.folds:
             return
         remedy = "on unseen data; give validation sequences, or folds=4."
-        for name, needs, asked in (
-            ("static", "is weighed", self.structure.static),
-            ("trees", "are weighed", self.structure.trees),
-            ("early_stopping", "is judged", self.training.early_stopping),
-        ):
-            if asked:
-                raise ConfigError(f"{name} {needs} {remedy}")
+        if self.training.early_stopping:
+            raise ConfigError(f"early_stopping is judged {remedy}")
         if self.bands.noise not in (None, "gaussian"):
             raise ConfigError(f'noise="{self.bands.noise}" is learned {remedy}')
 

@@ -118,7 +118,7 @@ def floor(size: Size, dtype: str) -> Callable[[], Any]:
     return lambda: jax.block_until_ready(run(r2, W))
 
 
-def timed(run: Callable[[], Any], seconds: float = 2.0) -> dict[str, float]:
+def time_calls(run: Callable[[], Any], seconds: float = 2.0) -> dict[str, float]:
     """First call (compilation included) and the median of what fits into the time, in milliseconds."""
     began = time.perf_counter()
     run()
@@ -142,7 +142,7 @@ def contenders(size: Size, dtype: str) -> Iterator[tuple[str, Callable[[], Any]]
 def compare(size: Size, dtype: str) -> dict[str, Any]:
     """All paths at one size, each as a multiple of ours."""
     with floating_point(dtype):
-        times = {name: timed(run) for name, run in contenders(size, dtype)}
+        times = {name: time_calls(run) for name, run in contenders(size, dtype)}
     ours = times[OURS]["ms"]
     ratios = {name: round(t["ms"] / ours, 3) for name, t in times.items()}
     return {"size": dataclasses.asdict(size), "dtype": dtype, "times": times, "ratio_to_ours": ratios}
@@ -152,7 +152,7 @@ def growth(name: str, dtype: str = "float32") -> dict[str, float]:
     """Milliseconds of our step while one size grows from the paper's."""
     with floating_point(dtype):
         grown = {n: gradient(dataclasses.replace(PAPER, **{name: n}), dtype, fastest()) for n in GROWTH[name]}
-        return {str(n): timed(run, 1.0)["ms"] for n, run in grown.items()}
+        return {str(n): time_calls(run, 1.0)["ms"] for n, run in grown.items()}
 
 
 def free_run(samples: int, rows: int, dtype: str = "float32") -> dict[str, float]:
@@ -167,7 +167,7 @@ def free_run(samples: int, rows: int, dtype: str = "float32") -> dict[str, float
             here = draw_particles(component, (1, samples), key)
             return advance(component, here, inputs, jnp.ones((1, rows), dtype), jnp.zeros((), jnp.int32), key)[1]
 
-        result = timed(lambda: jax.block_until_ready(run(component, jax.random.key(0))))
+        result = time_calls(lambda: jax.block_until_ready(run(component, jax.random.key(0))))
     return {"samples": samples, "rows": rows, "us_per_step": 1e3 * result["ms"] / rows, "first_s": result["first_s"]}
 
 

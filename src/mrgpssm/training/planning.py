@@ -22,7 +22,7 @@ def make_plan(
     filled = [fill(s) for s in [*with_copies(training, spec.bands.folds), *held_out]]
     driven = [apply_drive(spec.structure.drive, f.sequence) for f in filled]
     scalings = [scaling, *fold_scalings(spec, training, scaling)]
-    unseen = _unseen(spec, training, held_out, filled) if spec.training.early_stopping else None
+    unseen = _mark_unseen(spec, training, held_out, filled) if spec.training.early_stopping else None
     members = list_members(spec, len(training), training[0].outputs.shape[1], len(held_out))
     return make_fleet(spec, driven, scalings, members, unseen)
 
@@ -51,7 +51,7 @@ def fold_scalings(spec: Spec, training: Sequences, whole: Scaling) -> list[Scali
     return [whole.refit(trained_on(driven, spec.bands.folds, k)) for k in range(spec.bands.folds)]
 
 
-def _unseen(spec: Spec, training: Sequences, held_out: Sequences, filled: list[Filled]) -> np.ndarray:
+def _mark_unseen(spec: Spec, training: Sequences, held_out: Sequences, filled: list[Filled]) -> np.ndarray:
     """(members, rows of all filled sequences): validation data for everybody, and for every fold what it leaves out."""
     rows = sum(len(f.rows) for f in filled)
     each = np.zeros((spec.training.restarts + spec.bands.folds, rows), bool)

@@ -2,7 +2,6 @@
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -11,7 +10,6 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from mrgpssm.errors import DataWarning
 from mrgpssm.file.words import printable
 from mrgpssm.training import Progress as Report
 
@@ -37,6 +35,15 @@ def reporter(show: bool, resolutions: tuple[int, ...], label: str = "fit"):
         yield _lines(resolutions, label)
 
 
+def line_stages(show: bool, label: str) -> Callable[[str], None]:
+    """A callback that shows every stage as a line, where that is wanted."""
+
+    def name(stage: str) -> None:
+        print(printable(f"{label}: {stage}"), file=sys.stderr, flush=True)
+
+    return name if show else _ignore
+
+
 def told(*listeners: Callable[[Report], None]) -> Callable[[Report], None]:
     """One callback that tells all of them, in order."""
 
@@ -51,12 +58,6 @@ def announce(reasons: Iterable[str]) -> None:
     """What was chosen from the data, a line each."""
     for reason in reasons:
         print(printable(f"chosen: {reason}"), file=sys.stderr, flush=True)
-
-
-def warn_of(doubts: Iterable[str]) -> None:
-    """A warning for each doubt about data, at the line that called the method of the model."""
-    for doubt in doubts:
-        warnings.warn(doubt, DataWarning, stacklevel=3)
 
 
 def _ignore(_: object) -> None:
@@ -112,7 +113,4 @@ def _lines(resolutions: tuple[int, ...], label: str) -> Reporter:
             line += f", {(now - begun[0]) * (report.total - report.done) / (report.done - begun[1]):.0f} s left"
         print(printable(line), file=sys.stderr, flush=True)
 
-    def name(stage: str) -> None:
-        print(printable(f"{label}: {stage}"), file=sys.stderr, flush=True)
-
-    return Reporter(show, name)
+    return Reporter(show, line_stages(True, label))

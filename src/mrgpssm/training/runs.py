@@ -63,7 +63,7 @@ class RunDirectory:
             yield
             return
         make_directory(self.checkpoints)
-        with _locked(self.root), listening(self.explain_stop) as self.stop:
+        with _lock(self.root), listening(self.explain_stop) as self.stop:
             try:
                 if self.model.exists():
                     raise ConfigError(f"{self.root} holds a finished run; choose another folder, or delete it.")
@@ -80,9 +80,9 @@ class RunDirectory:
             write_json(self.identity, identity | {"fingerprint": mark, "packages": packages})
         self.mark = mark
 
-    def explain_stop(self) -> str:
+    def explain_stop(self, left: str = "") -> str:
         """What a stop leaves, and how to go on."""
-        left = "a checkpoint was written" if self._files() else "there is no checkpoint yet"
+        left = left or ("a checkpoint was written" if self._files() else "there is no checkpoint yet")
         if self.config.exists():
             return f"Stopped; {left}, go on with: mrgpssm resume {shlex.quote(str(self.root))}"
         return f"Stopped; {left}, go on by calling fit again with the same data, arguments and run_dir={self.root}"
@@ -196,7 +196,7 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 
 @contextlib.contextmanager
-def _locked(root: Path) -> Iterator[None]:
+def _lock(root: Path) -> Iterator[None]:
     """One process per run; the lock goes with the process, however it ends."""
     if os.name != "posix":
         yield

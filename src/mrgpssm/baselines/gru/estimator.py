@@ -11,7 +11,7 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.baselines.bands import Calibration, calibrate
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
-from mrgpssm.baselines.gru.fleet import BestWeights, Member, left_out, simulate, train
+from mrgpssm.baselines.gru.fleet import BestWeights, GruMember, left_out, simulate, train
 from mrgpssm.baselines.gru.layout import Candidate, Layout, lay_out, network_features
 from mrgpssm.baselines.gru.network import Weights
 from mrgpssm.baselines.scoring import Predictive
@@ -150,7 +150,7 @@ def _winner(layout: Layout, best: BestWeights, held: list[np.ndarray], problem: 
     group = groups[winner]
     _, quantiles, y, counted = (a[group] for a in held)
     seen = counted > 0
-    members: Member = layout.members
+    members: GruMember = layout.members
     return OutputNetworks(
         candidate=layout.candidates[winner],
         weights=jax.tree.map(lambda w: w[group], best.weights),

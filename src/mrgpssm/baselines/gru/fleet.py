@@ -22,7 +22,7 @@ class Rows(eqx.Module):
     measured: Float[Array, "rows y"]
 
 
-class Member(eqx.Module):
+class GruMember(eqx.Module):
     """One network's task; in a fleet every field has a leading axis.
 
     Windows start at `starts[p] + 0 ... counts[p] - 1`. The left-out stretch begins at row `held`, is `held_rows` long,
@@ -68,7 +68,7 @@ def assemble(
     return jnp.concatenate([features * wide, (known * y)[..., None], known[..., None]], axis=-1)
 
 
-def train(rows: Rows, members: Member, program: Program, report: Callable[[str], None]) -> BestWeights:
+def train(rows: Rows, members: GruMember, program: Program, report: Callable[[str], None]) -> BestWeights:
     """Adam with a cosine schedule. Every member keeps the weights with the lowest left-out loss."""
     features, width = rows.features.shape[1] + 2, members.units.shape[-1]
     weights = jax.vmap(lambda key: init_weights(features, width, key=key))(members.key)
@@ -86,10 +86,10 @@ def train(rows: Rows, members: Member, program: Program, report: Callable[[str],
 
 
 @eqx.filter_jit
-def _advance(rows: Rows, members: Member, weights: Weights, state, begun, program: Program, update):
+def _advance(rows: Rows, members: GruMember, weights: Weights, state, begun, program: Program, update):
     """`chunk` gradient steps of every member."""
 
-    def one(member: Member, weights: Weights, state):
+    def one(member: GruMember, weights: Weights, state):
         def step(carry, number):
             weights, state = carry
             gradient = jax.grad(_window_loss)(weights, rows, member, program, jax.random.fold_in(member.key, number))
@@ -105,7 +105,7 @@ def _advance(rows: Rows, members: Member, weights: Weights, state, begun, progra
     return jax.vmap(one)(members, weights, state)
 
 
-def _window_loss(weights: Weights, rows: Rows, member: Member, program: Program, key: Key) -> Float[Array, ""]:
+def _window_loss(weights: Weights, rows: Rows, member: GruMember, program: Program, key: Key) -> Float[Array, ""]:
     """The loss over random windows after their burn-in; in half of them the burn-in sees the measured outputs."""
     place_key, known_key = jax.random.split(key)
     ends = jnp.cumsum(member.counts, dtype=jnp.int32)
@@ -120,7 +120,7 @@ def _window_loss(weights: Weights, rows: Rows, member: Member, program: Program,
     return loss(*run(weights, member.units, x), y, (1 - early) * measured)
 
 
-def left_out_run(rows: Rows, member: Member, weights: Weights, program: Program):
+def left_out_run(rows: Rows, member: GruMember, weights: Weights, program: Program):
     """Mean (T,), quantiles (T, L), outputs (T,) and weights (T,) along the left-out stretch of one member."""
     offset = jnp.arange(-program.burn, program.longest, dtype=jnp.int32)
     at = member.held + jnp.clip(offset, -member.known, member.held_rows - 1)
@@ -134,7 +134,9 @@ def left_out_run(rows: Rows, member: Member, weights: Weights, program: Program)
 
 
 @eqx.filter_jit
-def _keep_best(rows: Rows, members: Member, weights: Weights, best: BestWeights, step, program: Program) -> BestWeights:
+def _keep_best(
+    rows: Rows, members: GruMember, weights: Weights, best: BestWeights, step, program: Program
+) -> BestWeights:
     def judge(member, weights):
         mean, quantiles, y, counted = left_out_run(rows, member, weights, program)
         return loss(mean[:, None], quantiles[:, None], y[:, None], counted[:, None])
@@ -150,7 +152,7 @@ def _keep_best(rows: Rows, members: Member, weights: Weights, best: BestWeights,
 
 
 @eqx.filter_jit
-def left_out(rows: Rows, members: Member, weights: Weights, program: Program):
+def left_out(rows: Rows, members: GruMember, weights: Weights, program: Program):
     """`left_out_run` of every member."""
     return jax.vmap(lambda member, w: left_out_run(rows, member, w, program))(members, weights)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mrgpssm.baselines.base import Recording
 from mrgpssm.baselines.folds import RowFold, leave_one_out, merge
-from mrgpssm.baselines.gru.fleet import Member, Program, Rows
+from mrgpssm.baselines.gru.fleet import GruMember, Program, Rows
 from mrgpssm.baselines.lags import exponential_averages
 from mrgpssm.errors import DataError
 
@@ -31,7 +31,7 @@ class Layout:
     """The fleet: data, members, sizes, and the members of each (problem, output, candidate)."""
 
     rows: Rows
-    members: Member
+    members: GruMember
     program: Program
     candidates: list[Candidate]
     scales: tuple[float, ...]
@@ -130,7 +130,7 @@ def _masks(candidate: Candidate, width: int, inputs: int, features: int) -> tupl
     return used.astype(np.float32), (np.arange(width) < candidate.width).astype(np.float32)
 
 
-def _stack(drafts: list[tuple]) -> Member:
+def _stack(drafts: list[tuple]) -> GruMember:
     """Stack the members; missing stretches are empty ones."""
     columns, places, masks, rates, seeds = zip(*drafts, strict=True)
     most = max(len(p[0]) for p in places)
@@ -142,7 +142,7 @@ def _stack(drafts: list[tuple]) -> Member:
         return jnp.asarray(np.array(values), jnp.int32)
 
     keys = [int(np.random.SeedSequence(s).generate_state(1)[0]) for s in seeds]
-    return Member(
+    return GruMember(
         column=numbers(columns),
         starts=pad(0),
         counts=pad(1),

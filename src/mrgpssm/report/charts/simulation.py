@@ -10,7 +10,6 @@ from mrgpssm.report.evidence import RunEvidence, SimulatedRecording, score
 from mrgpssm.report.palette import part_role
 
 _WORST = 3
-_INSTANT = {"static": "static part", "trees": "boosted trees"}
 _SEGMENT = (100, 600)  # rows of a worst segment, least and most
 
 
@@ -101,7 +100,7 @@ def components(evidence: RunEvidence) -> Section:
         offset = float(evidence.recordings[0].run.offset[k])
         measured = np.concatenate([r.measured[:, k] for r in evidence.recordings]) - offset
         slow_first = np.argsort(evidence.resolutions, kind="stable")[::-1]
-        for index in (*slow_first, *range(len(slow_first), len(parts))):
+        for index in slow_first:
             values = np.concatenate([r.run.components[parts[index]][:, k] for r in evidence.recordings])
             note = f"{component_label(evidence, index)}, standard deviation {np.std(values):.3g}"
             marks = (
@@ -122,17 +121,14 @@ def components(evidence: RunEvidence) -> Section:
                 )
             )
     lead = (
-        "Mean contribution of each component, slow ones first, a static part and trees last; together with the mean of "
-        "the training data they add up to the simulation."
+        "Mean contribution of each component, slow ones first; together with the mean of the training data they add up "
+        "to the simulation."
     )
     return Section(key, title, lead, tuple(panels))
 
 
 def component_label(evidence: RunEvidence, index: int) -> str:
-    """A component by its resolution and the seconds of one step; instantaneous parts come last."""
-    if index >= len(evidence.resolutions):
-        name = list(evidence.recordings[0].run.components)[index]
-        return _INSTANT.get(name, name)
+    """Which component, by its resolution and the seconds one of its steps takes."""
     r = evidence.resolutions[index]
     same = f"#{index + 1}, " if evidence.resolutions.count(r) > 1 else ""
     return f"{same}R = {r} ({r * evidence.dt:g} s)"

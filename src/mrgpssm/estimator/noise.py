@@ -1,23 +1,20 @@
 """Learning the law of measurements from free runs over data that training has not seen, by penalised likelihood."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma
 
-from mrgpssm.blend.boost import Growth, boost, mean_of
 from mrgpssm.runtime.distributions.student import student_nll
-from mrgpssm.runtime.noise import StudentNoise, features, places
+from mrgpssm.runtime.noise import StudentNoise, features
 
 _PENALTY = 0.2
 _INNER = (0.001, 0.999)  # quantiles of log s that become its edges
 _FAR = 20.0
 _DOF_EDGES = (np.log(0.05), np.log(50.0))  # of log(ν - 2)
-_GROWTH = Growth(rounds=60, leaves=15, leaf_rows=100)
 _LEVEL, _FACTORS = 0.9, (0.5, 2.0)
-_SMALL = 0.02  # of the errors' deviation: smaller errors count as this large
+_GROUPS = 4
 
 
 @dataclass(frozen=True)
@@ -37,15 +34,15 @@ class Runs:
         return Runs(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-def fit_noise(runs: Runs, boosted: bool) -> StudentNoise:
+def fit_noise(runs: Runs) -> StudentNoise:
     """The law of every output, widened until bands hold what they say on groups that had no part in it."""
-    law, factors = fit_law(runs, boosted), conformal_factors(runs, boosted)
+    law, factors = fit_law(runs), conformal_factors(runs)
     weights = law.weights.copy()
     weights[:, 0] += np.log(factors)
     return replace(law, weights=weights, edges=law.edges + np.log(factors)[:, None])
 
 
-def conformal_factors(runs: Runs, boosted: bool) -> np.ndarray:
+def conformal_factors(runs: Runs) -> np.ndarray:
     """What s must be multiplied by, (D_y,), so that 90 % bands hold 90 % of the rows of groups that were left out.
 
     One law is learned without each group; over all left-out rows, the factor is the 90 % quantile of |r| over half the
@@ -55,49 +52,28 @@ def conformal_factors(runs: Runs, boosted: bool) -> np.ndarray:
     several = len(np.unique(runs.groups)) > 1
     for group in np.unique(runs.groups) if several else ():
         own = runs.where(runs.groups == group)
-        law = fit_law(runs.where(runs.groups != group), boosted)
+        law = fit_law(runs.where(runs.groups != group))
         half = law.scale(own.mean, own.deviation, own.drive) * law.quantile(0.5 + _LEVEL / 2)
         ratios.append(np.abs(own.measured - own.mean) / half)
     seen = [r[~np.isnan(r)] for r in np.concatenate(ratios).T] if ratios else [np.empty(0)] * runs.measured.shape[1]
     return np.array([np.clip(np.quantile(r, _LEVEL), *_FACTORS) if len(r) else 1.0 for r in seen])
 
 
-def fit_law(runs: Runs, boosted: bool) -> StudentNoise:
-    """The most likely law, given the penalties.
-
-    With boosted trees, their share is learned where every group is told by trees that have not seen it; in use, the
-    mean over all of these trees counts.
-    """
-    outputs = range(runs.measured.shape[1])
-    residual = runs.measured - runs.mean
-    phi = [features(runs.mean[:, c], runs.deviation[:, c], runs.drive) for c in outputs]
-    if not boosted:
-        weights, dof, edges = zip(*(_fit_one(residual[:, c], phi[c], 0) for c in outputs), strict=True)
-        return StudentNoise(np.stack(weights), np.array(dof), np.stack(edges))
-    z = [places(runs.mean[:, c], runs.deviation[:, c], runs.drive) for c in outputs]
-    told = [_hints(z[c], residual[:, c], _at_least_two(runs.groups)) for c in outputs]
-    found = [_fit_one(residual[:, c], np.column_stack([phi[c], told[c][0]]), 1) for c in outputs]
+def fit_law(runs: Runs) -> StudentNoise:
+    """The most likely law, given the penalties."""
+    found = []
+    for c in range(runs.measured.shape[1]):
+        phi = features(runs.mean[:, c], runs.deviation[:, c], runs.drive)
+        found.append(_fit_one(runs.measured[:, c] - runs.mean[:, c], phi))
     weights, dof, edges = zip(*found, strict=True)
-    trees = mean_of([boosters for _, boosters in told])
-    trees = replace(trees, baselines=np.zeros(len(outputs)), shares=np.array([w[-1] for w in weights]))
-    return StudentNoise(np.stack([w[:-1] for w in weights]), np.array(dof), np.stack(edges), trees)
+    return StudentNoise(np.stack(weights), np.array(dof), np.stack(edges))
 
 
-def _at_least_two(groups: np.ndarray) -> np.ndarray:
-    """The groups, or two halves where there is one."""
-    return groups if len(np.unique(groups)) > 1 else np.arange(len(groups)) * 2 // len(groups)
-
-
-def _hints(z: np.ndarray, residual: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-    """What trees that have not seen a row's group say of its log|r|, less their mean, and the trees of every group."""
-    seen = residual[~np.isnan(residual)]
-    sizes = np.log(np.abs(residual) + _SMALL * max(float(np.std(seen)) if len(seen) else 1.0, 1e-6))
-    hints, boosters = np.zeros(len(z)), []
-    for group in np.unique(groups):
-        own = groups == group
-        boosters.append(boost(z[~own], sizes[~own], _GROWTH, seed=0))
-        hints[own] = boosters[-1].predict(z[own]) - np.ravel(boosters[-1]._baseline_prediction)[0]
-    return hints, boosters
+def group_rows(lengths: list[int]) -> np.ndarray:
+    """Four groups of whole sequences, or of stretches where there are fewer, a number for every row."""
+    if len(lengths) >= _GROUPS:
+        return np.repeat(np.arange(len(lengths)) % _GROUPS, lengths)
+    return np.concatenate([np.arange(n) * _GROUPS // n for n in lengths])
 
 
 def objective(parameters: np.ndarray, residual: np.ndarray, phi: np.ndarray) -> tuple[float, np.ndarray]:
@@ -113,16 +89,14 @@ def objective(parameters: np.ndarray, residual: np.ndarray, phi: np.ndarray) -> 
     return value, np.append(by_scale, by_dof * excess)
 
 
-def _fit_one(residual: np.ndarray, phi: np.ndarray, shares: int) -> tuple[np.ndarray, float, np.ndarray]:
-    """Weights, ν and edges of one output; a broad law where nothing was measured. The last weights, `shares` of them,
-    stay from 0 to 1.
-    """
+def _fit_one(residual: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """Weights, ν and edges of one output; a broad law where nothing was measured."""
     seen = ~np.isnan(residual)
     residual, phi = residual[seen], phi[seen]
     start = np.zeros(phi.shape[1] + 1)
     start[0] = np.log(max(float(np.median(np.abs(residual))), 1e-3)) if len(residual) else 0.0
     if not len(residual):
         return start[:-1], 3.0, np.zeros(2)
-    bounds = [(None, None)] * (phi.shape[1] - shares) + [(0.0, 1.0)] * shares + [_DOF_EDGES]
+    bounds = [(None, None)] * phi.shape[1] + [_DOF_EDGES]
     found = minimize(objective, start, (residual, phi), jac=True, method="L-BFGS-B", bounds=bounds)
     return found.x[:-1], float(2 + np.exp(found.x[-1])), np.quantile(phi @ found.x[:-1], _INNER)

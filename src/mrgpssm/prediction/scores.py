@@ -1,0 +1,59 @@
+"""The table of scores: what it needs of a run, row by row, and what it says of all of them."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from mrgpssm.data import Scaling
+from mrgpssm.errors import DataError
+from mrgpssm.prediction import metrics
+from mrgpssm.runtime.output import Measurements
+
+_EDGES = (0.025, 0.05, 0.25, 0.75, 0.95, 0.975)  # of the bands that are scored
+
+Table = dict[str, np.ndarray]  # columns of numbers, one for every row and output
+
+
+def score_terms(found: Measurements, measured: np.ndarray, rows: np.ndarray, seed: int, scaling: Scaling) -> Table:
+    """What the metrics need of every row, in the data's units.
+
+    `measured` is scaled, as what was `found`; `rows` are the numbers of the rows in their sequence.
+    """
+    offset, sd = scaling.output_mean, scaling.output_sd
+    levels = zip(_EDGES, found.quantiles(_EDGES), strict=True)
+    return {
+        "measured": offset + sd * measured,
+        "mean": offset + sd * found.mean,
+        "std": sd * found.std,
+        "nll": found.nll(measured) + np.log(sd),
+        "crps": sd * metrics.crps_terms(measured, found.draws(rows, seed)),
+        **{f"q{level:g}": offset + sd * values for level, values in levels},
+    }
+
+
+def tabulate_scores(tables: Iterable[Table], names: tuple[str, ...]) -> pd.DataFrame:
+    """One row per output over the rows of all tables, errors in the data's units.
+
+    `nll` and `crps` are means of their columns, `nll_gaussian` is of N(mean, std²); coverages are shares.
+    """
+    tables = list(tables)
+    terms = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+    measured, mean = terms["measured"], terms["mean"]
+    for column, name in enumerate(names):
+        if np.isnan(measured[:, column]).all():
+            raise DataError(f"Output {name!r} has no measured value to be scored against; give data that has it.")
+    return pd.DataFrame(
+        {
+            "rmse": metrics.rmse(measured, mean),
+            "nrmse": metrics.nrmse(measured, mean),
+            "fit_percent": metrics.fit_percent(measured, mean),
+            "nll": np.nanmean(terms["nll"], axis=0),
+            "nll_gaussian": metrics.gaussian_nll(measured, mean, terms["std"]),
+            "crps": np.nanmean(terms["crps"], axis=0),
+            "coverage_50": metrics.coverage(measured, terms["q0.25"], terms["q0.75"]),
+            "coverage_90": metrics.coverage(measured, terms["q0.05"], terms["q0.95"]),
+            "coverage_95": metrics.coverage(measured, terms["q0.025"], terms["q0.975"]),
+        },
+        index=pd.Index(names, name="output"),
+    )
