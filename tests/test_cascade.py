@@ -318,6 +318,7 @@ def widened(component: Component, like: Component, rng) -> Component:
         return c.transition.gp.inducing, c.transition.gp.kernel.raw_lengthscales, c.transition.mean.B  # pyright: ignore
 
     inducing, lengthscales, B = places(component)
+    assert lengthscales is not None
     room = places(like)[0].shape[-1] - inducing.shape[-1]
     new = (
         jnp.concatenate([inducing, jnp.asarray(rng.uniform(-2, 2, (*inducing.shape[:-1], room)))], axis=-1),
@@ -379,7 +380,7 @@ def test_inducing_points_start_on_the_data_but_for_states():
     before, after = (s.components[1].transition.gp for s in (ssm, start_on_data(ssm, plan.series, plan.tasks)))
     assert np.all(np.asarray(after.inducing[..., 2:4]) >= 50)
     np.testing.assert_array_equal(after.inducing[..., 4:], before.inducing[..., 4:])
-    scales = [gp.kernel.raw_lengthscales for gp in (before, after)]  # z is 6, where the preset's are right
+    scales = [np.asarray(gp.kernel.raw_lengthscales) for gp in (before, after)]  # z is 6, where the preset's are right
     np.testing.assert_allclose(*scales, rtol=1e-5)
     shapes = [c.transition.gp.inducing.shape for c in model_shape(options.structure, 2, 1).components]
     assert shapes == [(2, M, 4), (2, M, 6)]

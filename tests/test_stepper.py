@@ -52,7 +52,7 @@ def test_the_correction_is_the_kalman_update_with_the_samples_own_moments():
     rng = np.random.default_rng(0)
     states = rng.standard_normal((2, 3, 2, 40)) * rng.uniform(0.5, 2, (2, 3, 2, 1))
     measured, noise = np.array([0.7, np.nan]), np.array([0.3, 0.3])
-    after = correct(states, 1, measured, noise)
+    after = correct(states, states[:, :, 1].sum(axis=1), measured, noise)
     np.testing.assert_array_equal(after[1], states[1])
     joint, moved = states[0].reshape(6, 40), after[0].reshape(6, 40)
     H = np.array([[0.0, 1, 0, 1, 0, 1]])

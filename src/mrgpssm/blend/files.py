@@ -72,8 +72,8 @@ def blend_bytes(model: FittedBlend) -> bytes:
     return pack(BLEND_KIND, content, tensors)
 
 
-def parse_blend(data: bytes, name: str) -> FittedBlend:
-    """A blend from a file's bytes; `name` is what messages call the file."""
+def parse_blend(data: bytes, name: str, own: Mapping[str, Any] | None = None) -> FittedBlend:
+    """A blend from a file's bytes; `name` is what messages call the file, `own` are the user's own parts."""
     content, tensors = unpack(data, BLEND_KIND, name)
     inputs, outputs, parts = _read_content(content, name)
     sizes = len(inputs), len(outputs)
@@ -82,7 +82,7 @@ def parse_blend(data: bytes, name: str) -> FittedBlend:
         raise ModelFileError(f"{name}: the shares of the parts must be at least 0 and add up to 1.")
     noise = _read_noise(tensors, *sizes, name)
     model = FittedBlend(
-        parts=dict(_read_parts(parts, tensors, (inputs, outputs), content, name)),
+        parts=dict(_read_parts(parts, tensors, (inputs, outputs), content, name, own)),
         shares=shares,
         noise=noise,
         input_names=inputs,
@@ -125,18 +125,23 @@ def _take_apart(part: Simulator) -> tuple[str, Content, Tensors]:
 
 
 def _read_parts(
-    parts: list[Content], tensors: Tensors, columns: tuple[tuple[str, ...], tuple[str, ...]], about: Content, name: str
+    parts: list[Content],
+    tensors: Tensors,
+    columns: tuple[tuple[str, ...], tuple[str, ...]],
+    about: Content,
+    name: str,
+    own: Mapping[str, Any] | None,
 ) -> Iterator[tuple[str, Simulator]]:
     for number, part in enumerate(parts):
         prefix, where = f"parts.{number}.", f"{name}, part {part['name']}"
-        own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+        mine = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if part["kind"] == _MODEL:
-            fitted = parse_model(pack(_MODEL, part["content"], own), where)
+            fitted = parse_model(pack(_MODEL, part["content"], mine), where, own)
             if (fitted.input_names, fitted.output_names) != columns:
                 raise ModelFileError(f"{where}: its columns are not those of the blend.")
             yield part["name"], from_fitted(fitted)
         else:
-            yield part["name"], _read_static(part, own, columns, about, where)
+            yield part["name"], _read_static(part, mine, columns, about, where)
 
 
 def _read_static(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.spec import SECTIONS, Choice, Kind, Number, Option, Several, Switch, Whole, options_of
+from mrgpssm.spec import SECTIONS, Choice, Ingredient, Kind, Number, Option, Several, Switch, Whole, options_of
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -33,7 +33,7 @@ def _parameter(name: str, option: Option) -> inspect.Parameter:
 
 
 def _type(kind: Kind) -> Any:
-    return {Whole: int, Number: float, Switch: bool, Choice: str, Several: str}[type(kind)]
+    return {Whole: int, Number: float, Switch: bool, Choice: str, Ingredient: str, Several: str}[type(kind)]
 
 
 def _help(option: Option) -> str:

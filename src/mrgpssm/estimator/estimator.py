@@ -36,13 +36,16 @@ from mrgpssm.estimator.choosing import best_restarts, fold_members
 from mrgpssm.estimator.costs import time_stages
 from mrgpssm.estimator.params import check_section, get_params, set_params
 from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
-from mrgpssm.model import SSM, Component
+from mrgpssm.gp import AbstractKernel
+from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.native import ready
 from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast
 from mrgpssm.prediction.mean import mean_run
 from mrgpssm.prediction.predict import forecast, scores
+from mrgpssm.prediction.radius import find_radii
+from mrgpssm.rollout import AbstractScheme
 from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime
 from mrgpssm.spec import Bands, Spec, Structure, Training, options_of
@@ -84,6 +87,12 @@ class MRGPSSM:
         filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them
             (none).
         delays: Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times (none).
+        kernel: Covariance of the Gaussian processes: "rbf", "matern32", "matern52", or a kernel of your own, a
+            subclass of `mrgpssm.gp.AbstractKernel` or an instance of one, such as `Matern32()`.
+        emission: How a state shows in the outputs: "identity" (its first dimensions), "linear", "nonlinear", or your
+            own, of `mrgpssm.model.AbstractEmission`.
+        scheme: How training draws trajectories: "full_mc", "marginal", "analytic", or your own, of
+            `mrgpssm.rollout.AbstractScheme`. Free runs are always full Monte Carlo.
         training: How the model is learned: `Training(steps=100, restarts=3)`, and so on.
         bands: How the bands are calibrated: `Bands(folds=4)`, and so on.
     """
@@ -100,6 +109,9 @@ class MRGPSSM:
         filters: SequenceOf[float] | None = None,
         delays: SequenceOf[int] | None = None,
         *,
+        kernel: str | AbstractKernel | type[AbstractKernel] = "rbf",
+        emission: str | AbstractEmission | type[AbstractEmission] = "identity",
+        scheme: str | AbstractScheme | type[AbstractScheme] = "full_mc",
         training: Training = Training(),  # noqa: B008  # frozen
         bands: Bands = Bands(),  # noqa: B008
     ):
@@ -112,6 +124,9 @@ class MRGPSSM:
         self.cascade = cascade
         self.filters = filters
         self.delays = delays
+        self.kernel = kernel
+        self.emission = emission
+        self.scheme = scheme
         self.training = training
         self.bands = bands
 
@@ -374,6 +389,17 @@ class MRGPSSM:
         return [(np.array(g), ssm) for g, ssm in zip(self.fitted_.groups, self.fitted_.models, strict=True)]
 
     @property
+    def radius_(self) -> np.ndarray:
+        """(models, components): the radius of a ball that the component's state never leaves in a noiseless free run.
+
+        It holds for inputs in the ranges of training, for runs of any length, in scaled units: zero mean and unit
+        variance. With `emission="identity"` no output is further from its mean than the sum over the components, in
+        standard deviations. It is infinite with `preset="paper"`.
+        """
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        return find_radii(self.fitted_)
+
+    @property
     def doubts_(self) -> tuple[str, ...]:
         """What `fit` warned of: reasons not to trust the training data."""
         return () if self.fitted_.seen is None else self.fitted_.seen.doubts
@@ -445,10 +471,11 @@ def _check_data(spec: Spec, training: list[Sequence]) -> None:
     """What the options ask of the data."""
     check_alike(training)
     outputs = len(training[0].output_names)
-    if spec.structure.joint and spec.structure.latent_dim < outputs:
+    identity = spec.structure.emission == "identity"
+    if identity and spec.structure.joint and spec.structure.latent_dim < outputs:
         raise ConfigError(
             f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; "
-            f"got {spec.structure.latent_dim}. Raise it, or use joint=False."
+            f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
         )
     window_steps = spec.training.buffer + spec.training.window
     check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)

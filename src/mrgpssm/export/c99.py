@@ -72,6 +72,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
     """The text of the file; `name` is the prefix of what it defines."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,40}", name):
         raise ConfigError(f"--name must be letters, digits and _, a letter first, as in a C name; got {name!r}.")
+    _check_parts(model)
     mean = _mean_tables(model)
     components, latent, inducing = mean["alpha"].shape
     more, states, drives = bool(model.filters or model.delays), latent * mean["driver"].shape[1], len(model.input_mean)
@@ -97,6 +98,14 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         tables=_tables(model, mean),
         **_memory(model),
     )
+
+
+def _check_parts(model: RuntimeModel) -> None:
+    """A C file has one kernel and one emission."""
+    if model.arrays.kernel != "rbf" or model.arrays.emission:
+        raise ConfigError(
+            "A C file holds the kernel rbf and the emission identity alone; use --format stablehlo, or fit with these."
+        )
 
 
 def _memory(model: RuntimeModel) -> dict[str, str]:

@@ -5,6 +5,7 @@ before the sizes are those of tensors that are there. What a file names is looke
 imported or executed from it. NumPy alone: the runtime reads its models here, too.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.file.tensors import pack, unpack
-from mrgpssm.spec import Number, Structure, Whole, options_of
+from mrgpssm.spec import HIDDEN_UNITS, INGREDIENTS, Number, Structure, Whole, options_of
 
 Tensors = dict[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]
@@ -38,6 +39,13 @@ _MEAN = {
     "stable": {"transition.mean.raw_contraction": "dd", "transition.mean.B": "du", "transition.mean.b": "d"},
     "paper": {},
 }
+# Those of an emission: y outputs and k hidden units beside the axes above.
+_EMISSION = {
+    "identity": {},
+    "linear": {"emission.C": "yd"},
+    "nonlinear": {"emission.C": "yd", "emission.V": "yk", "emission.W": "kd", "emission.w": "k"},
+}
+_PLACES = {"kernel": "transition.gp.kernel.", "emission": "emission."}  # where the tensors of a user's own part are
 
 
 @dataclass(frozen=True)
@@ -94,21 +102,24 @@ def pack_model(model: StoredModel) -> bytes:
     return pack(_KIND, content, tensors)
 
 
-def unpack_model(data: bytes, name: str) -> StoredModel:
-    """What the bytes of a model file hold, checked; `name` is what messages call the file."""
+def unpack_model(data: bytes, name: str, own: Mapping[str, Any] | None = None) -> StoredModel:
+    """What the bytes of a model file hold, checked; `name` is what messages call the file.
+
+    `own` are the user's own kernel, emission or scheme, by these names. What tensors they need is for them to check.
+    """
     content, tensors = unpack(data, _KIND, name)
     try:
-        return _read(content, tensors)
+        return _read(content, tensors, own or {})
     except (ConfigError, ModelFileError) as error:
         raise ModelFileError(f"{name}: {error!s:.300}") from None
 
 
-def _read(content: dict[str, Any], tensors: Tensors) -> StoredModel:
+def _read(content: dict[str, Any], tensors: Tensors, own: Mapping[str, Any]) -> StoredModel:
     _check_version(content.get("version"))
     odd = sorted(set(content) ^ _KEYS)
     if odd:
         raise ModelFileError(f"the metadata key {odd[0][:60]!r} is missing or unknown.")
-    structure = _read_structure(content["structure"])
+    structure = _read_structure(content["structure"], own)
     inputs, outputs = (_read_names(content[key], key) for key in ("inputs", "outputs"))
     dt, rounds = Number().check("dt", content["dt"]), Whole().check("rounds", content["rounds"])
     units, provenance = content["units"], content["provenance"]
@@ -122,8 +133,9 @@ def _read(content: dict[str, Any], tensors: Tensors) -> StoredModel:
     shared = _shared_shapes(structure, len(inputs), len(outputs), "noise.weights" in tensors)
     member = _member_shapes(structure, len(inputs), len(outputs))
     places = [[f"models.{number}.{group}" for group in range(groups)] for number in range(rounds)]
-    own = {f"{place}.{key}": shape for row in places for place in row for key, shape in member.items()}
-    _check_tensors(tensors, shared, own, structure.precision)
+    models = {f"{place}.{key}": shape for row in places for place in row for key, shape in member.items()}
+    open_to = tuple(f"{place}.{start}" for row in places for place in row for start in _own_places(structure))
+    _check_tensors(tensors, shared, models, structure.precision, open_to)
     _check_values(tensors)
     return StoredModel(
         structure=structure,
@@ -134,7 +146,7 @@ def _read(content: dict[str, Any], tensors: Tensors) -> StoredModel:
         scaling=_take_under("scaling", tensors),
         calibration=tensors["calibration"],
         noise=_take_under("noise", tensors) or None,
-        ensemble=tuple(tuple({key: tensors[f"{place}.{key}"] for key in member} for place in row) for row in places),
+        ensemble=tuple(tuple(_take_under(place, tensors) for place in row) for row in places),
         seen=content["seen"],
         provenance=provenance,
     )
@@ -150,10 +162,19 @@ def _check_version(number: Any) -> None:
         )
 
 
-def _read_structure(table: Any) -> Structure:
+def _read_structure(table: Any, own: Mapping[str, Any]) -> Structure:
     if not isinstance(table, dict) or {key for key, value in table.items() if value is not None} != _STRUCTURE:
         raise ModelFileError(f"the options of its structure are not those of format {FORMAT_VERSION}.")
-    return Structure(**table)
+    for key in INGREDIENTS:
+        if not isinstance(table[key], str):
+            raise ModelFileError(f"the {key} of its structure must be a name.")
+    return Structure(**(table | {key: part.find(key, table[key], own.get(key)) for key, part in INGREDIENTS.items()}))
+
+
+def _own_places(structure: Structure) -> list[str]:
+    """Beginnings of the names of tensors, in a model, that belong to a user's own parts."""
+    kinds = [place for key, place in _PLACES.items() if not isinstance(getattr(structure, key), str)]
+    return [f"components.{part}.{place}" for part in range(len(structure.resolutions)) for place in kinds]
 
 
 def _read_names(value: Any, key: str) -> tuple[str, ...]:
@@ -184,27 +205,31 @@ def feature_count(drives: int) -> int:
 def _member_shapes(structure: Structure, inputs: int, outputs: int) -> Shapes:
     """The tensors of one model, by the names of its leaves."""
     d, width = structure.latent_dim, len(structure.groups(outputs)[0])
-    if d < width:
+    emission = _EMISSION[structure.emission] if isinstance(structure.emission, str) else {}
+    if d < width and structure.emission == "identity":
         raise ModelFileError(f"{width} joint outputs need at least as many latent dimensions.")
     shapes: Shapes = {"raw_observation_noise": (width,)}
     for part in range(len(structure.resolutions)):
         u = structure.drive.width(inputs) + d * len(structure.slower(part))
-        sizes = {"d": d, "m": structure.inducing, "u": u, "z": d + u}
-        for key, axes in (_COMPONENT | _MEAN[structure.preset]).items():
+        sizes = {"d": d, "m": structure.inducing, "u": u, "z": d + u, "y": width, "k": HIDDEN_UNITS}
+        for key, axes in (_COMPONENT | _MEAN[structure.preset] | emission).items():
             shapes[f"components.{part}.{key}"] = tuple(sizes[axis] for axis in axes)
     return shapes
 
 
-def _check_tensors(tensors: Tensors, shared: Shapes, own: Shapes, precision: str) -> None:
-    """Names, types and shapes: shared tensors are of 64 bits, those of the models have the model's precision."""
-    for shapes, dtype in ((shared, "float64"), (own, precision)):
+def _check_tensors(tensors: Tensors, shared: Shapes, models: Shapes, precision: str, open_to: tuple[str, ...]) -> None:
+    """Names, types and shapes: shared tensors are of 64 bits, those of the models have the model's precision.
+
+    There may be further ones whose names begin as `open_to` says.
+    """
+    for shapes, dtype in ((shared, "float64"), (models, precision)):
         for key, shape in shapes.items():
             if key not in tensors:
                 raise ModelFileError(f"tensor {key} is missing; the file does not fit its own settings.")
             if tensors[key].shape != shape or str(tensors[key].dtype) != dtype:
                 found = f"{tensors[key].dtype}{list(tensors[key].shape)}"
                 raise ModelFileError(f"tensor {key} is {found}; its settings ask for {dtype}{list(shape)}.")
-    spare = set(tensors) - set(shared) - set(own)
+    spare = {key for key in set(tensors) - set(shared) - set(models) if not key.startswith(open_to)}
     if spare:
         raise ModelFileError(f"tensor {min(spare)[:80]!r} is not part of a model with these settings.")
 

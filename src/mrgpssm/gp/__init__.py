@@ -1,6 +1,6 @@
 """Gaussian processes: kernels and the whitened sparse conditional."""
 
-from mrgpssm.gp.kernels import RBF, AbstractKernel, Matern32, Matern52
+from mrgpssm.gp.kernels import KERNELS, RBF, AbstractKernel, Matern32, Matern52, make_kernel
 from mrgpssm.gp.sparse import (
     AbstractInducingPosterior,
     CentredPosterior,
@@ -11,6 +11,7 @@ from mrgpssm.gp.sparse import (
 )
 
 __all__ = [
+    "KERNELS",
     "RBF",
     "AbstractInducingPosterior",
     "AbstractKernel",
@@ -21,4 +22,5 @@ __all__ = [
     "Matern52",
     "SparseGP",
     "WhitenedPosterior",
+    "make_kernel",
 ]

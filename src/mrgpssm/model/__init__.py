@@ -1,6 +1,6 @@
 """The model: transition, emission, initial state, and the sum of components."""
 
-from mrgpssm.model.emission import AbstractEmission, IdentityEmission, LinearEmission, NonlinearEmission
+from mrgpssm.model.emission import EMISSIONS, AbstractEmission, IdentityEmission, LinearEmission, NonlinearEmission
 from mrgpssm.model.initial import Gaussian, InitialState
 from mrgpssm.model.presets import PAPER, PRESETS, STABLE, Preset, init_component, init_ssm
 from mrgpssm.model.sde import SDEComponent, from_sde, to_sde
@@ -17,6 +17,7 @@ from mrgpssm.model.transition import (
 )
 
 __all__ = [
+    "EMISSIONS",
     "PAPER",
     "PRESETS",
     "SSM",

@@ -18,6 +18,8 @@ from mrgpssm.model.ssm import SSM, Component
 from mrgpssm.model.transition import AbstractMean, IdentityMean, StableMean, Transition
 from mrgpssm.spec import cascade
 
+_EMISSION = 2  # the stream of keys; `init_component` splits the same key in two
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -80,8 +82,7 @@ def init_component(
     key: Key,
     dtype: jnp.dtype,
     emission: AbstractEmission,
-    initial: InitialState | None = None,
-    kernel: type[AbstractKernel] = RBF,
+    kernel: AbstractKernel | type[AbstractKernel] = RBF,
 ) -> Component:
     """One component at the preset's starting values; inducing inputs and means of q(f_M) are random."""
     key_inputs, key_outputs = jax.random.split(key)
@@ -97,8 +98,7 @@ def init_component(
     )
     noise = positive_inverse(jnp.full((latent_dim,), preset.process_sd, dtype))
     transition = Transition(_init_mean(preset, latent_dim, input_dim, dtype), gp, noise)
-    initial = initial or init_initial(preset, latent_dim, dtype)
-    return Component(transition=transition, initial=initial, emission=emission)
+    return Component(transition=transition, initial=init_initial(preset, latent_dim, dtype), emission=emission)
 
 
 def init_ssm(
@@ -111,10 +111,12 @@ def init_ssm(
     inducing: int,
     key: Key,
     dtype: jnp.dtype,
-    kernel: type[AbstractKernel] = RBF,
+    kernel: AbstractKernel | type[AbstractKernel] = RBF,
+    emission: AbstractEmission = IdentityEmission(),  # noqa: B008  # frozen
     cascading: bool = False,
 ) -> SSM[Component]:
-    """A model with one component per resolution, C = [I, 0]."""
+    """A model with one component per resolution; `kernel` and `emission` need no values yet."""
+    keys = [jax.random.fold_in(key, index) for index in range(len(resolutions))]
     drivers = [len(cascade.slower(resolutions, part)) if cascading else 0 for part in range(len(resolutions))]
     components = tuple(
         init_component(
@@ -122,12 +124,12 @@ def init_ssm(
             latent_dim=latent_dim,
             input_dim=input_dim + latent_dim * drivers[index],
             inducing=inducing,
-            key=jax.random.fold_in(key, index),
+            key=own,
             dtype=dtype,
-            emission=IdentityEmission(output_dim),
+            emission=emission.start(output_dim, latent_dim, key=jax.random.fold_in(own, _EMISSION), dtype=dtype),
             kernel=kernel,
         )
-        for index in range(len(resolutions))
+        for index, own in enumerate(keys)
     )
     noise = positive_inverse(jnp.full((output_dim,), preset.observation_sd, dtype))
     return SSM(components, noise, tuple(float(r) for r in resolutions), cascading)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.model import SSM, Component
+from mrgpssm.model import SSM, Component, IdentityEmission
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.learned import DriftMap, Learned, LearnedComponent
 from mrgpssm.prediction.mean import mean_drift, mean_paths
@@ -70,10 +70,10 @@ def _drift_map(
 ) -> DriftMap | None:
     """The drift of latent dimension `position`, which C = [I, 0] makes the contribution to column `output`.
 
-    `visited` is where it goes; None where the component, or one that drives it, runs away.
+    `visited` is where it goes; None where the component, or one that drives it, runs away, and for other emissions.
     """
     d = component.inducing_shape[0]
-    if not np.isfinite(visited).all():
+    if not np.isfinite(visited).all() or not isinstance(component.emission, IdentityEmission):
         return None
     last, transition = d + len(model.drive_names), component.transition
     lengthscales, gain = transition.gp.kernel.lengthscales[d:last], transition.mean.matrices()[1][position, : last - d]

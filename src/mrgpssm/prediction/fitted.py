@@ -1,8 +1,10 @@
 """The fitted model: what training leaves, in memory and in model files (`mrgpssm.file.model`)."""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -132,11 +134,11 @@ def write_model(path: Path, model: FittedModel) -> None:
     write_atomic(path, model_bytes(model))
 
 
-def read_model(path: Path) -> FittedModel:
-    """Read and check a model file."""
-    return parse_model(read_tensors(path), str(path))
+def read_model(path: Path, own: Mapping[str, Any] | None = None) -> FittedModel:
+    """Read and check a model file; `own` are the user's own parts that it names."""
+    return parse_model(read_tensors(path), str(path), own)
 
 
-def parse_model(data: bytes, name: str) -> FittedModel:
+def parse_model(data: bytes, name: str, own: Mapping[str, Any] | None = None) -> FittedModel:
     """A model from a file's bytes; `name` is what messages call the file."""
-    return restore_model(unpack_model(data, name), name)
+    return restore_model(unpack_model(data, name, own), name)

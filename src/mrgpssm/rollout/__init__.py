@@ -10,6 +10,14 @@ from mrgpssm.rollout.walk import Particles, advance, cut_rows, draw_particles, e
 
 SCHEMES: dict[str, AbstractScheme] = {"full_mc": FullMC(), "marginal": Marginal(), "analytic": Analytic()}
 
+
+def find_scheme(given: str | AbstractScheme) -> AbstractScheme:
+    """The scheme of a word, full Monte Carlo by the quickest way, or the user's own."""
+    if isinstance(given, str):
+        return fastest() if given == "full_mc" else SCHEMES[given]
+    return given
+
+
 __all__ = [
     "SCHEMES",
     "AbstractScheme",
@@ -33,6 +41,7 @@ __all__ = [
     "draw_states",
     "emit",
     "fastest",
+    "find_scheme",
     "inducing_given_path",
     "mean_states",
     "prior_dynamics",

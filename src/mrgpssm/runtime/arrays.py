@@ -4,11 +4,13 @@ The leading axes are N models (rounds of the ensemble x groups of outputs) and L
 as in `mrgpssm.arrays.params`: softplus makes it positive, G L⁻ᵀ with L Lᵀ = I + GᵀG makes it a contraction.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from mrgpssm.errors import ModelFileError
+from mrgpssm.spec import Structure
 
 _FLOOR, _RAW_LIMIT, _MAX_JITTER = 1e-6, 100.0, 1e-1
 JITTER = {"float32": 1e-5, "float64": 1e-8}
@@ -16,12 +18,30 @@ JITTER = {"float32": 1e-5, "float64": 1e-8}
 PRESETS = {"stable": (0.99, True), "paper": (None, False)}
 
 
+def _matern32(squared_distance: np.ndarray) -> np.ndarray:
+    s = np.sqrt(3.0 * squared_distance)
+    return (1 + s) * np.exp(-s)
+
+
+def _matern52(squared_distance: np.ndarray) -> np.ndarray:
+    s = np.sqrt(5.0 * squared_distance)
+    return (1 + s + s**2 / 3) * np.exp(-s)
+
+
+CORRELATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rbf": lambda squared_distance: np.exp(-0.5 * squared_distance),
+    "matern32": _matern32,
+    "matern52": _matern52,
+}
+
+
 @dataclass(frozen=True)
 class Arrays:
     """Parameters in their own units, float64, with leading axes (N, L); `whitener`, `variance` as in `Conditional`.
 
     A step of size h is x' = x + h (A x + B u + b + a(z)ᵀ v) + e, e ~ N(0, h² (k̃ - aᵀa) + h Q), where a(z) = whitener ·
-    exp(-r²/2) and q(v) = N(mean, factor factorᵀ). `noise_sd` is (N, D_y). In a cascade, u is followed by the states of
+    ρ(r²) with the correlation ρ of the `kernel`, and q(v) = N(mean, factor factorᵀ). `noise_sd` is (N, D_y), and
+    `emission` has the matrices of a learned emission. In a cascade, u is followed by the states of
     the components in the rows of `drivers`, (L, K), K = 0 where there is no cascade; places that a component does not
     need have no effect on it, because their relevance and their columns of B are 0.
     """
@@ -38,6 +58,22 @@ class Arrays:
     factor: np.ndarray
     noise_sd: np.ndarray
     drivers: np.ndarray
+    kernel: str = "rbf"
+    emission: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def correlation(self, squared_distance: np.ndarray) -> np.ndarray:
+        """ρ(r²), as in `mrgpssm.gp.kernels`."""
+        return CORRELATIONS[self.kernel](squared_distance)
+
+    def emit(self, states: np.ndarray, outputs: int) -> np.ndarray:
+        """(N, D_g, S): what states (N, L, d, S) show in so many outputs, Σ_l g_l(x^(l))."""
+        if not self.emission:
+            return states[:, :, :outputs].sum(axis=1)
+        shown = self.emission["C"] @ states
+        if "V" in self.emission:
+            hidden = np.tanh(self.emission["W"] @ states + self.emission["w"][..., None])
+            shown = shown + self.emission["V"] @ hidden
+        return shown.sum(axis=1)
 
 
 def positive(raw: np.ndarray) -> np.ndarray:
@@ -54,20 +90,24 @@ def lower_triangular(raw: np.ndarray) -> np.ndarray:
 def make_arrays(
     components: list[list[dict[str, np.ndarray]]],
     noise: np.ndarray,
-    preset: str,
-    precision: str,
-    slower: list[tuple[int, ...]],
+    structure: Structure,
 ) -> Arrays:
-    """Every component of every model, converted and stacked; tensors are named as in the file.
-
-    `slower` says which components drive each of them.
-    """
+    """Every component of every model, converted and stacked; tensors are named as in the file."""
+    slower = [structure.slower(part) for part in range(len(structure.resolutions))]
     most = max(map(len, slower))
     drivers = np.array([[*some, *[part] * (most - len(some))] for part, some in enumerate(slower)], int)
     room = [most - len(some) for some in slower]
-    rows = [[_widen(_component(c, preset, precision), n) for c, n in zip(m, room, strict=True)] for m in components]
-    stacked = {name: np.stack([[c[name] for c in row] for row in rows]) for name in rows[0][0]}
-    return Arrays(**stacked, noise_sd=positive(noise), drivers=drivers)
+    rows = [[_widen(_component(c, structure), n) for c, n in zip(m, room, strict=True)] for m in components]
+    emission = _stack([[_emission(c) for c in row] for row in components])
+    return Arrays(**_stack(rows), noise_sd=positive(noise), drivers=drivers, kernel=structure.kernel, emission=emission)
+
+
+def _stack(rows: list[list[dict[str, np.ndarray]]]) -> dict[str, np.ndarray]:
+    return {name: np.stack([[c[name] for c in row] for row in rows]) for name in rows[0][0]}
+
+
+def _emission(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix("emission."): t for name, t in tensors.items() if name.startswith("emission.")}
 
 
 def _widen(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
@@ -78,12 +118,12 @@ def _widen(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
     return arrays | wide
 
 
-def _component(tensors: dict[str, np.ndarray], preset: str, precision: str) -> dict[str, np.ndarray]:
+def _component(tensors: dict[str, np.ndarray], structure: Structure) -> dict[str, np.ndarray]:
     gp = {name.removeprefix("transition.gp."): value for name, value in tensors.items()}
     amplitude, relevance = positive(gp["kernel.raw_amplitude"]), 1 / positive(gp["kernel.raw_lengthscales"]) ** 2
-    factors = [_factors(Z, relevance, precision) for Z in gp["inducing"]]
+    factors = [_factors(Z, relevance, structure) for Z in gp["inducing"]]
     inverse, jitter = np.stack([f[0] for f in factors]), np.array([f[1] for f in factors])
-    rho, whitened = PRESETS[preset]
+    rho, whitened = PRESETS[structure.preset]
     mean, factor = gp["posterior.mean"], lower_triangular(gp["posterior.raw_factor"])
     if not whitened:
         mean, factor = np.einsum("dij,dj->di", inverse / amplitude, mean), inverse / amplitude @ factor
@@ -99,10 +139,11 @@ def _component(tensors: dict[str, np.ndarray], preset: str, precision: str) -> d
     }  # fmt: skip
 
 
-def _factors(inducing: np.ndarray, relevance: np.ndarray, precision: str) -> tuple[np.ndarray, float]:
-    """L⁻¹ with L Lᵀ = K / σ² + ε I, and ε: the smallest of ε₀, 10 ε₀, ... for which `precision` finds a factor."""
-    difference = inducing[:, None] - inducing[None]
-    K, eye = np.exp(-0.5 * np.sum(relevance * difference**2, axis=-1)), np.eye(len(inducing))
+def _factors(inducing: np.ndarray, relevance: np.ndarray, structure: Structure) -> tuple[np.ndarray, float]:
+    """L⁻¹ with L Lᵀ = K / σ² + ε I, and ε: the smallest of ε₀, 10 ε₀, ... for which the precision finds a factor."""
+    difference, precision = inducing[:, None] - inducing[None], structure.precision
+    K = CORRELATIONS[structure.kernel](np.sum(relevance * difference**2, axis=-1))
+    eye = np.eye(len(inducing))
     jitter = JITTER[precision]
     while not _has_factor((K + jitter * eye).astype(precision)):
         jitter *= 10

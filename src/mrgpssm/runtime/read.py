@@ -4,11 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
+from mrgpssm.errors import ConfigError
 from mrgpssm.file.model import StoredModel, Tensors, unpack_model
 from mrgpssm.file.tensors import read_tensors
 from mrgpssm.runtime.arrays import lower_triangular, make_arrays
 from mrgpssm.runtime.model import Initial, RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
+from mrgpssm.spec import INGREDIENTS, Structure
 
 
 def load(path: str | Path) -> RuntimeModel:
@@ -24,10 +26,10 @@ def parse(data: bytes, name: str) -> RuntimeModel:
 def make_runtime(stored: StoredModel) -> RuntimeModel:
     """The arrays of a simulation from the tensors of a file."""
     structure, members = stored.structure, [member for row in stored.ensemble for member in row]
+    _check_parts(structure)
     parts = range(len(structure.resolutions))
     components = [[_component(member, part) for part in parts] for member in members]
     noise = np.stack([member["raw_observation_noise"] for member in members]).astype(float)
-    driving = [structure.slower(part) for part in parts]
     return RuntimeModel(
         input_names=stored.input_names,
         output_names=stored.output_names,
@@ -42,9 +44,20 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
         **stored.scaling,
         calibration=stored.calibration,
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
-        arrays=make_arrays(components, noise, structure.preset, structure.precision, driving),
+        arrays=make_arrays(components, noise, structure),
         initials=tuple(tuple(_initial(c) for c in some) for some in components),
     )
+
+
+def _check_parts(structure: Structure) -> None:
+    """Refuse a user's own kernel or emission."""
+    for name in ("kernel", "emission"):
+        part = INGREDIENTS[name]
+        if not isinstance(getattr(structure, name), str):
+            raise ConfigError(
+                f"The runtime, steppers and C know the {name}s {', '.join(part.words)}, not "
+                f"{part.to_json(getattr(structure, name))}; simulate with MRGPSSM, or fit with one of these."
+            )
 
 
 def _component(member: Tensors, part: int) -> Tensors:

@@ -139,7 +139,7 @@ class Stepper:
         variance, here = self._noise_variance(drive), self._particles
         for output in range(measured.shape[1]):
             if not np.isnan(measured[:, output]).all():
-                here.states = correct(here.states, output, measured[:, output], variance[:, output])
+                here.states = correct(here.states, here.emit()[:, output], measured[:, output], variance[:, output])
 
     def _noise_variance(self, drive: np.ndarray) -> np.ndarray:
         """R of every model and output, (N, D_g), scaled."""
@@ -150,9 +150,11 @@ class Stepper:
         return np.maximum(trained, self._by_model(now.std[0] ** 2 - now.samples.var(axis=0)[0]))
 
 
-def correct(states: np.ndarray, output: int, measured: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The square-root update of states (N, L, d, S) by one output (N,), NaN where it is missing; R is `variance`."""
-    shown = states[:, :, output].sum(axis=1)[..., None]
+def correct(states: np.ndarray, shown: np.ndarray, measured: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """The square-root update of states (N, L, d, S) that show (N, S) of one output, by what is `measured` of it (N,).
+
+    That is NaN where nothing is; R is `variance`.
+    """
     joint = states.reshape(len(states), -1, states.shape[-1]).swapaxes(-1, -2)
-    moved = ensemble.correct(np, joint, shown, measured[:, None], variance[:, None])
+    moved = ensemble.correct(np, joint, shown[..., None], measured[:, None], variance[:, None])
     return np.ascontiguousarray(moved.swapaxes(-1, -2)).reshape(states.shape)

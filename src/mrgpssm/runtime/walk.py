@@ -64,11 +64,11 @@ class Walker:
         return np.concatenate([x, others.reshape(*others.shape[:2], -1, others.shape[-1])], axis=2)
 
     def covariances(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """exp(-r²/2) between z = [x, u] and every inducing input, (N, L, d, S, m), from `seen` states."""
+        """ρ(r²) between z = [x, u] and every inducing input, (N, L, d, S, m), from `seen` states."""
         apart = np.sum(self.input_relevance * (self.input_centres - u) ** 2, axis=-1)[:, :, :, None, :]
         for i, (centre, relevance) in enumerate(zip(self.centres, self.relevance, strict=True)):
             apart = apart + relevance * (centre - x[:, :, None, i, :, None]) ** 2
-        return np.exp(-0.5 * apart)
+        return self.arrays.correlation(apart)
 
     def drift(self, x: np.ndarray, u: np.ndarray, k: np.ndarray) -> np.ndarray:
         """A x + B u + b + a(z)ᵀ v, from `seen` states."""
@@ -156,8 +156,8 @@ class RunState:
         return cls(model, initial_moments(model)[0][..., None], model.arrays.mean[:, :, :, None])
 
     def emit(self) -> np.ndarray:
-        """(N, D_g, S): Σ_l C x^(l) with C = [I, 0], of every model's own outputs, scaled."""
-        return self.states[:, :, : len(self.model.groups[0])].sum(axis=1)
+        """(N, D_g, S): Σ_l g_l(x^(l)), of every model's own outputs, scaled."""
+        return self.model.arrays.emit(self.states, len(self.model.groups[0]))
 
     def outputs(self) -> np.ndarray:
         """(S, 1, D_y): the samples of the outputs now."""

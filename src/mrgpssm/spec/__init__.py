@@ -1,8 +1,10 @@
 """The options of a model: what there is, what values they take, what they mean."""
 
 from mrgpssm.spec.declare import Option, OptionSection, describe_unknown, fix, fixed_value, options_of, read_section
-from mrgpssm.spec.kinds import Choice, Kind, Number, Several, Switch, Whole
+from mrgpssm.spec.kinds import Choice, Ingredient, Kind, Number, Several, Switch, Whole
 from mrgpssm.spec.sections import (
+    HIDDEN_UNITS,
+    INGREDIENTS,
     MOST_SEED,
     SECTIONS,
     Bands,
@@ -17,10 +19,13 @@ from mrgpssm.spec.sections import (
 )
 
 __all__ = [
+    "HIDDEN_UNITS",
+    "INGREDIENTS",
     "MOST_SEED",
     "SECTIONS",
     "Bands",
     "Choice",
+    "Ingredient",
     "Kind",
     "Number",
     "Option",

@@ -3,7 +3,7 @@
 import difflib
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from mrgpssm.errors import ConfigError
@@ -37,7 +37,7 @@ class OptionSection:
 
     def to_json(self) -> dict[str, Any]:
         """All options as JSON values."""
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}  # pyright: ignore
+        return {name: o.kind.to_json(getattr(self, name)) for name, o in options_of(type(self)).items()}
 
 
 S = TypeVar("S", bound=OptionSection)

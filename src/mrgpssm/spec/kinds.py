@@ -35,6 +35,10 @@ class Kind(abc.ABC):
             raise ConfigError(f"{name} must be {self.rule}; got {value!r:.80}.")
         return self.convert(value)
 
+    def to_json(self, value: Any) -> Any:
+        """A converted value, or None, as a JSON value."""
+        return value
+
 
 class Whole(Kind):
     """A whole number from `least` to `most`."""
@@ -95,6 +99,68 @@ class Choice(Kind):
         return str(value)
 
 
+class Ingredient(Kind):
+    """What a model is made of: one of ours by its word, or the user's own, a class or an instance of it.
+
+    `base` is the class that they derive from, with its public room, and `ours` maps words to names of classes. The
+    rooms above this one define these classes, so they are recognised by name. The value is the word for one of ours,
+    else an instance. It is a key of caches: an instance holds settings, but no arrays. Files hold the name of its
+    class, which must not be one of the words.
+    """
+
+    def __init__(self, base: str, **ours: str):
+        self.base, self.words = base, tuple(ours)
+        self._words = {name: word for word, name in ours.items()}
+
+    @property
+    def rule(self) -> str:
+        return f"one of {', '.join(self.words)}, or a subclass of {self.base} or an instance of it without arrays"
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value in self.words
+        kind = value if isinstance(value, type) else type(value)
+        return self._is_derived(kind) and kind.__name__ not in self.words and _is_hashable(value)
+
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return value
+        kind = value if isinstance(value, type) else type(value)
+        return self._word(kind) or (kind() if value is kind else value)
+
+    def check(self, name: str, value: Any) -> Any:
+        """The word or the instance; a class is called without arguments."""
+        try:
+            return super().check(name, value)
+        except TypeError:
+            raise ConfigError(
+                f"{name}: {_class_name(value)} cannot be made without arguments; give an instance of it, "
+                f"{_class_name(value)}(...)."
+            ) from None
+
+    def to_json(self, value: Any) -> str:
+        return value if isinstance(value, str) else _class_name(value)
+
+    def find(self, name: str, word: str, given: Any) -> Any:
+        """What a file names: one of ours, or what the user gives for it."""
+        own = None if given is None else self.check(name, given)
+        if own is None and word in self.words:
+            return word
+        if own is None:
+            raise ConfigError(
+                f"its {name} is {word:.80}, which is not one of mrgpssm's; load it with {name}={word:.80}."
+            )
+        if self.to_json(own) != word:
+            raise ConfigError(f"its {name} is {word:.80}; got {name}={self.to_json(own)}.")
+        return own
+
+    def _is_derived(self, kind: type) -> bool:
+        return any(c.__name__ == self.base.rpartition(".")[2] and _is_ours(c) for c in kind.__mro__[1:])
+
+    def _word(self, kind: type) -> str | None:
+        return self._words.get(kind.__name__) if _is_ours(kind) else None
+
+
 class Switch(Kind):
     """True or false; on the command line `--name`, and `--no-name` or the word that is given for it."""
 
@@ -147,6 +213,9 @@ class Several(Kind):
     def convert(self, value: Any) -> tuple:
         return tuple(map(self.each.convert, value))
 
+    def to_json(self, value: Any) -> list | None:
+        return None if value is None else list(value)
+
     def read(self, name: str, text: str) -> tuple:
         """The values in a text such as 30,5,1."""
         try:
@@ -159,3 +228,19 @@ class Several(Kind):
             raise ConfigError(
                 f"{name} takes {what} separated by commas, such as {self.example}; got {text!r:.80}."
             ) from None
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "mrgpssm"
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _class_name(value: Any) -> str:
+    return (value if isinstance(value, type) else type(value)).__name__

@@ -14,9 +14,20 @@ from mrgpssm.arrays.drive import Drive
 from mrgpssm.errors import ConfigError
 from mrgpssm.spec import cascade
 from mrgpssm.spec.declare import Option, OptionSection, describe_unknown, fix, option, options_of, read_section
-from mrgpssm.spec.kinds import Choice, Number, Several, Switch, Whole
+from mrgpssm.spec.kinds import Choice, Ingredient, Number, Several, Switch, Whole
 
 MOST_SEED = 2**32 - 1  # seeds have 32 bits where JAX has no 64-bit integers
+HIDDEN_UNITS = 8  # of the nonlinear emission
+INGREDIENTS = {
+    "kernel": Ingredient("mrgpssm.gp.AbstractKernel", rbf="RBF", matern32="Matern32", matern52="Matern52"),
+    "emission": Ingredient(
+        "mrgpssm.model.AbstractEmission",
+        identity="IdentityEmission",
+        linear="LinearEmission",
+        nonlinear="NonlinearEmission",
+    ),
+    "scheme": Ingredient("mrgpssm.rollout.AbstractScheme", full_mc="FullMC", marginal="Marginal", analytic="Analytic"),
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,19 @@ class Structure(OptionSection):
         Several(Whole(most=100_000), example="5,20", most=16, distinct=True, empty=True),
         "Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times.",
         fixed=(),
+    )
+    kernel: Any = option(
+        "rbf", INGREDIENTS["kernel"], "Covariance of the Gaussian processes: rbf, matern32 or matern52."
+    )
+    emission: Any = option(
+        "identity",
+        INGREDIENTS["emission"],
+        "How a state shows in the outputs: identity, linear or nonlinear; identity shows its first dimensions.",
+    )
+    scheme: Any = option(
+        "full_mc",
+        INGREDIENTS["scheme"],
+        "How training draws trajectories: full_mc, marginal or analytic; free runs are always full_mc.",
     )
 
     @property

@@ -66,7 +66,8 @@ def make_fleet(
     ssm = eqx.filter_vmap(lambda key: init_model(structure, inputs, outputs, key))(tasks.key)
     if structure.drive:
         ssm = start_on_data(ssm, series, tasks)
-    return Plan(TrainingSettings.of(spec.training), series, tasks, structure.resolutions, unseen), ssm
+    settings = TrainingSettings.of(spec.training, structure.scheme)
+    return Plan(settings, series, tasks, structure.resolutions, unseen), ssm
 
 
 def rank_restarts(bounds: np.ndarray) -> np.ndarray:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.arrays.types import Array, Float, Key
-from mrgpssm.model import PRESETS, SSM, Component, init_ssm
+from mrgpssm.gp import KERNELS
+from mrgpssm.model import EMISSIONS, PRESETS, SSM, Component, init_ssm
 from mrgpssm.spec import Structure
 from mrgpssm.training.series import Series
 from mrgpssm.training.state import Task
@@ -22,6 +23,7 @@ _PLACES = 2000
 def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM[Component]:
     """One model at its starting values."""
     preset, dtype = PRESETS[structure.preset], jnp.dtype(structure.precision)
+    kernel, emission = structure.kernel, structure.emission
     return init_ssm(
         preset,
         structure.resolutions,
@@ -31,6 +33,8 @@ def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM
         inducing=structure.inducing,
         key=key,
         dtype=dtype,
+        kernel=KERNELS[kernel] if isinstance(kernel, str) else kernel,
+        emission=EMISSIONS[emission] if isinstance(emission, str) else emission,
         cascading=structure.cascade,
     )
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from mrgpssm.rollout import AbstractScheme
 from mrgpssm.spec import Training, fixed_value
 
 Team = tuple[int, ...]  # components that train together
@@ -20,6 +21,7 @@ class TrainingSettings(Training):
     patience: int = 25
     chunk: int = 25
     sweep_chunk: int = 1000
+    scheme: str | AbstractScheme = "full_mc"
 
     def __post_init__(self):
         for field in fields(Training):
@@ -28,11 +30,11 @@ class TrainingSettings(Training):
         super().__post_init__()
 
     @classmethod
-    def of(cls, training: Training) -> "TrainingSettings":
+    def of(cls, training: Training, scheme: str | AbstractScheme = "full_mc") -> "TrainingSettings":
         """For these options; steps go to the device in equal chunks."""
         given = {field.name: getattr(training, field.name) for field in fields(Training)}
         chunk = next(c for c in _CHUNKS if training.steps % c == 0)
-        return cls(**(given | _ASIDE), chunk=chunk)
+        return cls(**(given | _ASIDE), chunk=chunk, scheme=scheme)
 
     @property
     def window_steps(self) -> int:

@@ -10,7 +10,7 @@ import optax
 from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Scalar
 from mrgpssm.elbo import ElboTerms, Windows, elbo_terms
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Noise, draw_noise, draw_starts, fastest, rollout
+from mrgpssm.rollout import AbstractScheme, Noise, draw_noise, draw_starts, find_scheme, rollout
 from mrgpssm.training.natural import natural_step
 from mrgpssm.training.series import Series
 from mrgpssm.training.settings import TrainingSettings
@@ -73,7 +73,7 @@ def step(
     def loss(parameters):
         model = eqx.combine(parameters, still)
         noise = draw_noise(model, settings.windows, settings.samples, settings.window_steps, key=key_noise)
-        terms, rmse = _bound(model, batch, from_cache, phase.caches, noise)
+        terms, rmse = _bound(find_scheme(settings.scheme), model, batch, from_cache, phase.caches, noise)
         return -terms.bound / batch.total, (terms, rmse)
 
     (value, (terms, rmse)), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
@@ -139,7 +139,12 @@ def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase
 
 
 def _bound(
-    model: SSM, batch: Batch, from_cache: Bool[Array, " n"], caches: tuple[Cache, ...], noise: tuple[Noise, ...]
+    scheme: AbstractScheme,
+    model: SSM,
+    batch: Batch,
+    from_cache: Bool[Array, " n"],
+    caches: tuple[Cache, ...],
+    noise: tuple[Noise, ...],
 ) -> tuple[ElboTerms, Scalar]:
     """L_Δ of the components on their residual (paper, Eq. 16), and the RMSE of their mean on the scored points."""
     windows, dynamics = batch.windows, model.dynamics()
@@ -151,7 +156,7 @@ def _bound(
         )
         for c, e, drawn in zip(caches, noise, draw_starts(model, noise), strict=True)
     )
-    paths = rollout(fastest(), model, dynamics, starts, windows.inputs, windows.strides, noise)
+    paths = rollout(scheme, model, dynamics, starts, windows.inputs, windows.strides, noise)
     terms = elbo_terms(model, dynamics, windows, paths, weights=batch.weights, sequences=batch.sequences)
     error = jax.lax.stop_gradient(windows.outputs - jnp.mean(paths.outputs, axis=1))
     rmse = jnp.sqrt(jnp.nanmean(jnp.where(batch.weights[:, :, None] > 0, error, jnp.nan) ** 2))
