@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from fuzzing import sealed
+from places import GOLDEN
 from recordings import recording
 
 from mrgpssm import MRGPSSM, Columns, ConfigError, DataError, ModelFileError, load, read_sequences
@@ -27,7 +28,6 @@ from mrgpssm.errors import StorageError
 from mrgpssm.estimator.config import make_config, read_config
 from mrgpssm.file import pack, read_json, unpack
 
-GOLDEN = Path(__file__).parent / "golden"
 TYPED = (ConfigError, DataError, ModelFileError, StorageError)
 FORBIDDEN = (
     "import", "exec", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.spawn", "subprocess.Popen",
@@ -99,12 +99,12 @@ def array_bytes(array: np.ndarray) -> bytes:
 
 
 def with_options(**changed: Any) -> bytes:
-    content, tensors = unpack((GOLDEN / "model-v1.mrgpssm").read_bytes(), "mrgpssm-model", "golden")
+    content, tensors = unpack(GOLDEN.read_bytes(), "mrgpssm-model", "golden")
     return sealed("mrgpssm-model", json.dumps(content | {"structure": content["structure"] | changed}), tensors)
 
 
 def with_content(**changed: Any) -> bytes:
-    content, tensors = unpack((GOLDEN / "model-v1.mrgpssm").read_bytes(), "mrgpssm-model", "golden")
+    content, tensors = unpack(GOLDEN.read_bytes(), "mrgpssm-model", "golden")
     return sealed("mrgpssm-model", json.dumps(content | changed), tensors)
 
 
@@ -232,7 +232,7 @@ def cases(folder: Path) -> dict[str, Callable[[], object]]:
 
 def warm_up(folder: Path) -> None:
     """Every reader on something good, and once on something bad."""
-    load(GOLDEN / "model-v1.mrgpssm")
+    load(GOLDEN)
     table = {"u": np.arange(3.0), "y": np.arange(3.0)}
     np.savez(folder / "good.npz", u=table["u"], y=table["y"])
     (folder / "good.csv").write_text("u,y\n1,2\n3,4\n")

@@ -8,6 +8,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from places import GOLDEN
 from recordings import recording as measured_recording
 
 from mrgpssm.cli import main
@@ -119,7 +120,7 @@ def small_run(root: Path) -> Path:
     write_tables(root)
     run = RunDirectory(root / "first run")
     run.root.mkdir()
-    shutil.copy(Path(__file__).parent / "golden" / "model-v1.mrgpssm", run.model)
+    shutil.copy(GOLDEN, run.model)
     data = DataConfig((str(root / "0.csv"),), ("speed", "load"), ("NOx", "Temp"), None, 0.1)
     run.config.write_text(RunConfig(data).to_toml())
     write_json(run.identity, {"options": {"resolutions": [3, 1]}, "packages": {"jax": "0"}, "fingerprint": ""})

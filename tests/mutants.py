@@ -1,7 +1,7 @@
 """Bugs that code of this family has had, as changes to our sources: `trust/mutation.py` plants them one at a time.
 
 The maths stands twice, in JAX and in the native kernels, so most bugs have several places. `notice` are the quick tests
-that must fail; `wide` says in which of the two passes (float64 on or off) they run.
+that must fail, without their folders; `wide` says in which of the two passes (float64 on or off) they run.
 """
 
 from typing import NamedTuple

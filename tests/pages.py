@@ -22,7 +22,6 @@ from unittest import mock
 
 from mrgpssm.cli import main
 
-ROOT = Path(__file__).parent.parent
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"# not run in the tests: (?P<reason>.+)")
 

@@ -50,3 +50,13 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
         model.fitted_ = replace(model.fitted_, noise=noise)
     model.history_ = ()
     return model
+
+
+CASES = {
+    "paper": {"resolutions": (3, 1), "preset": "paper", "joint": True, "precision": "float64"},
+    "float32": {"resolutions": (30, 1), "rounds": 2, "inducing": 20},
+    "filters": {"resolutions": (3, 1), "filters": (2, 15), "precision": "float64"},
+    "delays": {"resolutions": (3, 1), "filters": (4,), "delays": (9, 2), "precision": "float64"},
+    "joint": {"resolutions": (3, 1), "filters": (4,), "precision": "float64", "joint": True},
+    "noise": {"resolutions": (3, 1), "delays": (5,), "noise": "student", "folds": 2, "precision": "float64", "rounds": 2},
+}  # fmt: skip

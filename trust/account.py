@@ -20,7 +20,8 @@ from mrgpssm.file.record import read_record, sources, write_record
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results" / "trust"
 TESTS = ROOT / "tests"
-sys.path[:0] = [str(TESTS), str(ROOT / "benchmarks" / "pages")]  # where what scripts import after this may lie
+# Where what scripts import after this may lie: tests and what they share, and the generator of pages.
+sys.path[:0] = [str(p) for p in (TESTS, *TESTS.glob("*/"), ROOT / "benchmarks" / "pages")]
 
 Config = dict[str, Any]
 

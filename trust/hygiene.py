@@ -34,13 +34,13 @@ def collected() -> set[str]:
     """`file::function` of all that pytest finds."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return {line.split("[")[0].removeprefix("tests/") for line in done.stdout.splitlines() if "::" in line}
+    return {line.split("[")[0].rpartition("/")[2] for line in done.stdout.splitlines() if "::" in line}
 
 
 def written() -> set[str]:
     """`file::function` of all that is written as a test."""
     found = set()
-    for path in TESTS.glob("*.py"):
+    for path in TESTS.rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 found.add(f"{path.name}::{node.name}")

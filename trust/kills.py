@@ -1,6 +1,6 @@
 """Promise 5, first half: killed at any moment, a writer leaves the old file or the new one, and training goes on.
 
-What is done is that of the tests in `tests/test_runs.py`.
+What is done is that of the tests in `tests/4_training/test_runs.py`.
 """
 
 import subprocess

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from account import ROOT, Config, Outcome, keep, quietly
 from mutants import BUGS, MUTANTS, Mutant
+from places import find_test
 
 
 def copy_to(folder: Path) -> None:
@@ -32,7 +33,7 @@ def run_tests(folder: Path, nodes: tuple[str, ...], wide: bool) -> tuple[int, st
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
-    places = [str(folder / "tests" / node) for node in nodes]
+    places = [str(folder / "tests" / find_test(node)) for node in nodes]
     done = subprocess.run([*command, *places], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, quietly(done.stdout.replace(str(folder), "."))
 

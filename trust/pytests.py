@@ -7,6 +7,7 @@ import sys
 from typing import NamedTuple
 
 from account import ROOT, quietly
+from places import find_test
 
 
 class Ran(NamedTuple):
@@ -20,7 +21,16 @@ class Ran(NamedTuple):
 
 def run_pytest(nodes: list[str], *more: str, wide: bool = False) -> Ran:
     """The quick tests of these files or nodes, in one process, with float64 on or off."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *more, *(f"tests/{node}" for node in nodes)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow",
+        *more,
+        *(f"tests/{find_test(node)}" for node in nodes),
+    ]
     environment = os.environ | {"JAX_ENABLE_X64": str(int(wide)), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     words = quietly(done.stdout)
