@@ -172,7 +172,7 @@ def test_what_cannot_work_is_refused(given, says):
 def test_folds_that_were_all_given_up_are_spoken_of():
     model = MRGPSSM((3, 1), **arrange(**SMALL, folds=2))
     with (
-        mock.patch("mrgpssm.estimator.estimator.fold_members", return_value=iter(())),
+        mock.patch("mrgpssm.estimator.fitting.fold_members", return_value=iter(())),
         pytest.warns(UserWarning, match="the bands are not calibrated"),
     ):
         model.fit([recording(0), recording(1)], progress=False)

@@ -29,7 +29,7 @@ def judges_of(data: list[Sequence], folds: int, **given: Any) -> list[Judge]:
         found.extend(judges)
         return Judged(model, None, None)
 
-    with mock.patch("mrgpssm.estimator.estimator.calibrate_model", stop):
+    with mock.patch("mrgpssm.estimator.fitting.calibrate_model", stop):
         MRGPSSM((3, 1), **arrange(**SMALL, **LEARNED, folds=folds, **given)).fit(data, progress=False)
     return found
 

@@ -335,7 +335,7 @@ def test_every_stage_of_a_fit_says_how_to_go_on_when_it_is_stopped(folder, capsy
         os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("mrgpssm.estimator.estimator.calibrate_model", meanwhile)
+        patch.setattr("mrgpssm.estimator.fitting.calibrate_model", meanwhile)
         assert call(capsys, "resume", "run", "--quiet") == (143, "", says)
     with monkeypatch.context() as patch:
         patch.setattr("mrgpssm.training.runs.RunDirectory.note", stop_by(signal.SIGKILL))  # no step is taken again

@@ -1,7 +1,6 @@
 """MRGPSSM: fit, simulate, score, save."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
@@ -25,20 +24,14 @@ from mrgpssm.data import (
     as_list,
     as_warmup,
     check_alike,
-    check_lengths,
-    fill,
-    take_unseen,
-    trained_on,
 )
-from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
-from mrgpssm.errors import ConfigError
-from mrgpssm.estimator.choosing import best_restarts, fold_members
+from mrgpssm.data.doubts import doubt_inputs, doubt_scores, doubt_training, warn_of
+from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.costs import time_stages
+from mrgpssm.estimator.fitting import ask_of_data, check_data, judge, leave_model, make_judges, match_validation, train
 from mrgpssm.estimator.params import check_section, get_params, set_params
-from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
-from mrgpssm.native import ready
 from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast
@@ -49,12 +42,11 @@ from mrgpssm.rollout import AbstractScheme
 from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime
 from mrgpssm.spec import Bands, Spec, Structure, Training, options_of
-from mrgpssm.training import FleetFit, Plan, Progress, begin, fit_fleet
-from mrgpssm.training.checkpoint import fingerprint
+from mrgpssm.training import FleetFit, Progress, begin
 from mrgpssm.training.estimate import estimate
-from mrgpssm.training.planning import fold_scalings, make_plan
+from mrgpssm.training.planning import make_plan
 from mrgpssm.training.progress import announce, reporter, told
-from mrgpssm.training.runs import CHECKPOINT_SECONDS, RunDirectory, open_run, session, write_json
+from mrgpssm.training.runs import CHECKPOINT_SECONDS, open_run
 
 
 class MRGPSSM:
@@ -189,7 +181,7 @@ class MRGPSSM:
         given = self.spec
         check_alike(training)
         spec, self.chosen_ = choose(given, training, validated)
-        _check_data(spec, training)
+        check_data(spec, training)
         return spec, training, Scaling.fit(apply_drive(spec.structure.drive, s) for s in training)
 
     def estimate(
@@ -206,7 +198,7 @@ class MRGPSSM:
             and of every stage after it), `seconds` in all, and `megabytes`.
         """
         spec, training, scaling = self.check(sequences, validation is not None)
-        held_out = _held_out(spec, training[0], validation)
+        held_out = match_validation(spec, training[0], validation)
         warn_of(doubt_training(training, held_out or [], ask_of_data(spec)))
         with floating_point(spec.structure.precision):
             plan, ssm = make_plan(spec, training, scaling, held_out or [])
@@ -214,7 +206,7 @@ class MRGPSSM:
             cost = estimate(plan, start)
         untrained = FleetFit(start.state, np.zeros(len(start.alive)), start.alive, ())
         model = best_restarts(spec, untrained, scaling, training[0])
-        later = time_stages(model, training, held_out, lambda *given: _judges(model, untrained, *given))
+        later = time_stages(model, training, held_out, lambda *given: make_judges(model, untrained, *given))
         stages = {"training": cost["seconds"], **later}
         return {"rows": sum(map(len, training)), **cost, "stages": stages, "seconds": sum(stages.values())}
 
@@ -265,24 +257,18 @@ class MRGPSSM:
         """
         given = as_list(sequences, inputs, outputs, dt)
         spec, training, scaling = self.check(given, validation is not None)
-        first = training[0]
-        held_out = _held_out(spec, first, validation)
+        held_out = match_validation(spec, training[0], validation)
         doubts = doubt_training(training, held_out or [], ask_of_data(spec))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
         with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, spec.structure.resolutions) as shown:
-            with floating_point(spec.structure.precision):
-                plan, ssm = make_plan(spec, training, scaling, held_out or [])
-                fleet = _train(run, spec, plan, ssm, training, told(shown.steps, *callbacks))
-            model = replace(best_restarts(spec, fleet, scaling, first), seen=Seen.of(training, doubts))
-            judges = _judges(model, fleet, training, held_out)
-            if spec.bands.folds and not judges:
-                warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=2)
-            found = calibrate_model(model, judges, lambda stage, whose: shown.stage(f"calibration: {stage} of {whose}"))
+            fleet = train(run, spec, training, scaling, held_out, told(shown.steps, *callbacks))
+            model = replace(best_restarts(spec, fleet, scaling, training[0]), seen=Seen.of(training, doubts))
+            found = judge(model, fleet, training, held_out, shown.stage)
             self.fitted_, self.history_ = found.model, fleet.history
             self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
             if run is not None:
-                _leave(run, found)
+                leave_model(run, found)
         return self
 
     def simulate(
@@ -421,97 +407,3 @@ def from_fitted(fitted: FittedModel) -> MRGPSSM:
     model.fitted_, model.history_, model.chosen_ = fitted, (), ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
     return model
-
-
-def _train(
-    run: RunDirectory | None,
-    spec: Spec,
-    plan: Plan,
-    ssm: SSM[Component],
-    training: list[Sequence],
-    report: Callable[[Progress], None],
-) -> FleetFit:
-    """Train; in a run with a trace and checkpoints, from the last checkpoint where there is one."""
-    fresh, first = begin(plan, ssm), training[0]
-    if run is None:
-        return fit_fleet(plan, fresh, report)
-    # Both paths agree, but not bit for bit: a run goes on by the one it began with.
-    settings: dict[str, Any] = spec.to_json() | {"native_kernel": ready()}
-    identity = {
-        "options": settings,
-        "inputs": list(first.input_names),
-        "outputs": list(first.output_names),
-        "dt": first.dt,
-        "rows": sum(map(len, training)),
-        "sequences": len(training),
-    }
-    run.identify(fingerprint(plan, settings), identity)
-    with session(run, fresh, len(plan.schedule), report) as (start, note, keep):
-        return fit_fleet(plan, start, note, keep)
-
-
-def ask_of_data(spec: Spec) -> Asked:
-    """What the options ask of the amount of data."""
-    return Asked(
-        max(spec.structure.resolutions) * (spec.training.buffer + spec.training.window),
-        spec.structure.inducing,
-        spec.bands.folds,
-    )
-
-
-def _leave(run: RunDirectory, found: Judged) -> None:
-    """The scores, where there are some, and then the model: a run that has it is finished."""
-    if found.before is not None and found.after is not None:
-        scores = {"validation": found.after, "before_calibration": found.before}
-        write_json(run.metrics, {name: table.to_dict("index") for name, table in scores.items()})
-    write_model(run.model, found.model)
-
-
-def _check_data(spec: Spec, training: list[Sequence]) -> None:
-    """What the options ask of the data."""
-    check_alike(training)
-    outputs = len(training[0].output_names)
-    identity = spec.structure.emission == "identity"
-    if identity and spec.structure.joint and spec.structure.latent_dim < outputs:
-        raise ConfigError(
-            f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; "
-            f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
-        )
-    window_steps = spec.training.buffer + spec.training.window
-    check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
-    shortest = min(map(len, training))
-    if len(training) < spec.bands.folds and spec.bands.folds > shortest // 2:
-        raise ConfigError(
-            f"folds = {spec.bands.folds} would cut {shortest} rows into stretches of less than two; use fewer."
-        )
-    for k in range(spec.bands.folds):
-        check_lengths(_fill_all(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
-
-
-def _fill_all(sequences: list[Sequence]) -> list[Sequence]:
-    """The sequences as they are walked: gaps filled."""
-    return [fill(s).sequence for s in sequences]
-
-
-def _held_out(spec: Spec, first: Sequence, validation: Data | None) -> list[Sequence] | None:
-    """The validation sequences with the columns of training; some options cannot do without."""
-    spec.check_evidence(validation is not None)
-    names = (first.input_names, first.output_names, first.dt)
-    return None if validation is None else as_list(validation, *names)
-
-
-def _judges(
-    model: FittedModel, fleet: FleetFit, training: list[Sequence], held_out: list[Sequence] | None
-) -> list[Judge]:
-    """The model with the validation sequences; without them that of every fold, in its own units."""
-    if held_out:
-        return [Judge(model, held_out, "the validation recordings")]
-    folds, scalings = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling)
-    return [
-        Judge(
-            replace(model, ensemble=(members,), scaling=scalings[k]),
-            take_unseen(training, folds, k),
-            f"fold {k + 1} of {folds}",
-        )
-        for k, members in fold_members(model.spec, fleet, len(model.groups))
-    ]

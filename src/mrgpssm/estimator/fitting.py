@@ -1,0 +1,130 @@
+"""The stages of a fit: options against data, training, and what is learned on data left out."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.data import Data, Scaling, Sequence, as_list, check_alike, check_lengths, fill, take_unseen, trained_on
+from mrgpssm.data.doubts import Asked
+from mrgpssm.errors import ConfigError
+from mrgpssm.estimator.choosing import fold_members
+from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
+from mrgpssm.native import ready
+from mrgpssm.prediction.fitted import FittedModel, write_model
+from mrgpssm.spec import Spec
+from mrgpssm.training import FleetFit, Progress, begin, fit_fleet
+from mrgpssm.training.checkpoint import fingerprint
+from mrgpssm.training.planning import fold_scalings, make_plan
+from mrgpssm.training.runs import RunDirectory, session, write_json
+
+
+def check_data(spec: Spec, training: list[Sequence]) -> None:
+    """What the options ask of the data."""
+    check_alike(training)
+    outputs = len(training[0].output_names)
+    identity = spec.structure.emission == "identity"
+    if identity and spec.structure.joint and spec.structure.latent_dim < outputs:
+        raise ConfigError(
+            f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; "
+            f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
+        )
+    window_steps = spec.training.buffer + spec.training.window
+    check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
+    shortest = min(map(len, training))
+    if len(training) < spec.bands.folds and spec.bands.folds > shortest // 2:
+        raise ConfigError(
+            f"folds = {spec.bands.folds} would cut {shortest} rows into stretches of less than two; use fewer."
+        )
+    for k in range(spec.bands.folds):
+        check_lengths(_fill_all(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
+
+
+def _fill_all(sequences: list[Sequence]) -> list[Sequence]:
+    """The sequences as they are walked: gaps filled."""
+    return [fill(s).sequence for s in sequences]
+
+
+def ask_of_data(spec: Spec) -> Asked:
+    """What the options ask of the amount of data."""
+    return Asked(
+        max(spec.structure.resolutions) * (spec.training.buffer + spec.training.window),
+        spec.structure.inducing,
+        spec.bands.folds,
+    )
+
+
+def match_validation(spec: Spec, first: Sequence, validation: Data | None) -> list[Sequence] | None:
+    """The validation sequences with the columns of training; some options cannot do without."""
+    spec.check_evidence(validation is not None)
+    names = (first.input_names, first.output_names, first.dt)
+    return None if validation is None else as_list(validation, *names)
+
+
+def train(
+    run: RunDirectory | None,
+    spec: Spec,
+    training: list[Sequence],
+    scaling: Scaling,
+    held_out: list[Sequence] | None,
+    report: Callable[[Progress], None],
+) -> FleetFit:
+    """Train all members; in a run with a trace and checkpoints, from the last checkpoint where there is one."""
+    with floating_point(spec.structure.precision):
+        plan, ssm = make_plan(spec, training, scaling, held_out or [])
+        fresh, first = begin(plan, ssm), training[0]
+        if run is None:
+            return fit_fleet(plan, fresh, report)
+        # Both paths agree, but not bit for bit: a run goes on by the one it began with.
+        settings: dict[str, Any] = spec.to_json() | {"native_kernel": ready()}
+        identity = {
+            "options": settings,
+            "inputs": list(first.input_names),
+            "outputs": list(first.output_names),
+            "dt": first.dt,
+            "rows": sum(map(len, training)),
+            "sequences": len(training),
+        }
+        run.identify(fingerprint(plan, settings), identity)
+        with session(run, fresh, len(plan.schedule), report) as (start, note, keep):
+            return fit_fleet(plan, start, note, keep)
+
+
+def judge(
+    model: FittedModel,
+    fleet: FleetFit,
+    training: list[Sequence],
+    held_out: list[Sequence] | None,
+    stage: Callable[[str], None],
+) -> Judged:
+    """Bands and scores on data that training has not seen, where there is some."""
+    judges = make_judges(model, fleet, training, held_out)
+    if model.spec.bands.folds and not judges:
+        warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=3)
+    return calibrate_model(model, judges, lambda what, whose: stage(f"calibration: {what} of {whose}"))
+
+
+def leave_model(run: RunDirectory, found: Judged) -> None:
+    """The scores, where there are some, and then the model: a run that has it is finished."""
+    if found.before is not None and found.after is not None:
+        scores = {"validation": found.after, "before_calibration": found.before}
+        write_json(run.metrics, {name: table.to_dict("index") for name, table in scores.items()})
+    write_model(run.model, found.model)
+
+
+def make_judges(
+    model: FittedModel, fleet: FleetFit, training: list[Sequence], held_out: list[Sequence] | None
+) -> list[Judge]:
+    """The model with the validation sequences; without them that of every fold, in its own units."""
+    if held_out:
+        return [Judge(model, held_out, "the validation recordings")]
+    folds, scalings = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling)
+    return [
+        Judge(
+            replace(model, ensemble=(members,), scaling=scalings[k]),
+            take_unseen(training, folds, k),
+            f"fold {k + 1} of {folds}",
+        )
+        for k, members in fold_members(model.spec, fleet, len(model.groups))
+    ]
