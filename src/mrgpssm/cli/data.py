@@ -11,7 +11,7 @@ from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.data.datasets import DATASETS, dataset, describe
 from mrgpssm.data.fetch import fetch
 from mrgpssm.data.synthetic import engine_like
-from mrgpssm.data.writers import csv_bytes
+from mrgpssm.data.tables import csv_bytes
 from mrgpssm.errors import ConfigError
 from mrgpssm.file import write_atomic
 

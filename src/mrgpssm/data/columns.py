@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data.readers import Interchange, Table, as_frame, listing, number
+from mrgpssm.data.readers import Interchange, Table, as_frame, number, unmask
 from mrgpssm.errors import DataError
-from mrgpssm.file.words import csv_name
+from mrgpssm.file.words import csv_name, cut_text, listing
 
 Gaps = Literal["split", "irregular", "refuse"]
 Row = Callable[[int], str]  # a row for people
@@ -97,10 +97,8 @@ def numbers(table: Table, kind: str, name: str) -> np.ndarray:
 
 
 def _array(values: Any, kind: str, name: str) -> np.ndarray:
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(float), np.nan)
     try:
-        array = np.array(values, dtype=float)
+        array = np.array(unmask(values), dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name}: {kind}s must be numbers; got {type(values).__name__} ({error}).") from None
     if array.ndim not in (1, 2):
@@ -148,9 +146,8 @@ def _number(value: object, table: Table) -> float | None:
     return number(value, table.decimal) if isinstance(value, str) and table.lines is not None else None
 
 
-def _shown(value: object, most: int = 40) -> str:
-    text = " ".join((repr(value) if isinstance(value, str) else str(value)).split())
-    return text if len(text) <= most else text[:most] + "..."
+def _shown(value: object) -> str:
+    return cut_text(repr(value) if isinstance(value, str) else str(value), 40)
 
 
 # Time

@@ -9,6 +9,7 @@ import numpy as np
 from mrgpssm.data.seen import SHARE, Seen, hash_rows
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataWarning
+from mrgpssm.file.words import listing
 
 FAR = 20.0  # robust standard deviations; the emissions of engines reach 18
 OUTSIDE, ROWS = 0.2, 0.01  # ranges that inputs may leave the training range by, in so many of the rows
@@ -88,7 +89,7 @@ def doubt_validation(training: Sequences, validation: Sequences) -> list[str]:
     names = [s.name for s in validation if was_seen(remembered, s)]
     if not names:
         return []
-    listed = _join_names(names)
+    listed = listing(names, 3)
     return [f"Validation data were also given for training ({listed}): scores and bands look better than they are."]
 
 
@@ -100,7 +101,7 @@ def was_seen(seen: Seen | None, sequence: Sequence) -> bool:
 def doubt_scores(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
     """Warn of scores on training data."""
     names = [s.name for s in sequences if was_seen(seen, s)]
-    return [f"Seen in training: {_join_names(names)}; these scores do not say how good the model is."] if names else []
+    return [f"Seen in training: {listing(names, 3)}; these scores do not say how good the model is."] if names else []
 
 
 def doubt_inputs(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
@@ -168,11 +169,6 @@ def _outside(ranges: np.ndarray, s: Sequence) -> Iterator[str]:
         f"to {excess[worst]:.2g} times its width in {share[worst]:.1%} of the rows{more}: there the model guesses, and "
         "its bands are too narrow."
     )
-
-
-def _join_names(names: list[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def warn_of(doubts: Iterable[str]) -> None:

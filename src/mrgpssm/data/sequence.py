@@ -1,7 +1,7 @@
 """One recording: inputs and outputs at common times."""
 
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -113,6 +113,20 @@ class Sequence:
         if self.time is None:
             return np.arange(len(self), dtype=float)
         return (self.time - self.time[0]) / self.dt
+
+    def take(self, rows: slice, name: str | None = None) -> "Sequence":
+        """Some consecutive rows, with their times.
+
+        Args:
+            rows: Which rows.
+            name: What messages call them; left out, it is the name of the whole.
+
+        Returns:
+            The sequence of these rows.
+        """
+        time = None if self.time is None else self.time[rows]
+        name = self.name if name is None else name
+        return replace(self, inputs=self.inputs[rows], outputs=self.outputs[rows], time=time, name=name)
 
 
 def _set(sequence: Sequence, name: str, value: object) -> None:

@@ -12,7 +12,8 @@ from safetensors import SafetensorError
 
 from mrgpssm.errors import ModelFileError, StorageError
 from mrgpssm.file.regular import MOST_BYTES, reading
-from mrgpssm.file.texts import MOST_TEXT, is_modest, parse_json, short
+from mrgpssm.file.texts import MOST_TEXT, is_modest, parse_json
+from mrgpssm.file.words import one_line
 
 BLEND_KIND = "mrgpssm-blend"
 _INSIDE = (
@@ -60,7 +61,7 @@ def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str,
         tensors = safetensors.numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise ModelFileError(
-            f"{name}: the tensors cannot be read ({short(error)}); the file is damaged, restore a copy."
+            f"{name}: the tensors cannot be read ({one_line(error)}); the file is damaged, restore a copy."
         ) from None
     if _digest(metadata["kind"], metadata["content"], tensors) != metadata["sha256"]:
         raise ModelFileError(f"{name}: the checksum does not match; the file is damaged or was edited, restore a copy.")
