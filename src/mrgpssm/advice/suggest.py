@@ -12,6 +12,7 @@ from scipy.signal import csd
 
 from mrgpssm.advice.timescales import WEAK, Search, searches
 from mrgpssm.data import Sequence, as_list, check_alike
+from mrgpssm.data.sequence import each_column
 from mrgpssm.errors import DataError
 
 LEAST_ROWS = 50
@@ -103,10 +104,14 @@ class Suggestion:
         """Steps before them."""
         return self.room.buffer
 
+    def rank(self) -> list[Advice]:
+        """The outputs, slowest first."""
+        return sorted(self.per_output, key=lambda a: a.speed if a.scales else -1.0, reverse=True)
+
     def table(self) -> list[tuple[str, ...]]:
         """A heading and one row per output, slowest first, ready to print."""
-        ranked = sorted(self.per_output, key=lambda a: a.speed if a.scales else -1.0, reverse=True)
-        return [("output", "time constants (share)", "explained", "resolutions", "speed"), *(a.row() for a in ranked)]
+        head = ("output", "time constants (share)", "explained", "resolutions", "speed")
+        return [head, *(advice.row() for advice in self.rank())]
 
 
 def suggest(sequences: Sequence | Iterable[Sequence]) -> Suggestion:
@@ -172,14 +177,13 @@ def _check_columns(sequences: list[Sequence]) -> int:
     longest = max(map(len, sequences))
     if longest < LEAST_ROWS:
         raise DataError(f"Finding time scales needs {LEAST_ROWS} rows in one sequence; the longest has {longest}.")
-    for kind in ("input", "output"):
-        table = np.concatenate([getattr(s, kind + "s") for s in sequences])
-        for name, values in zip(getattr(sequences[0], kind + "_names"), table.T, strict=True):
-            known = values[np.isfinite(values)]
-            if len(known) < LEAST_ROWS:
-                raise DataError(f"The {kind} {name!r} has {len(known)} measured values; {LEAST_ROWS} are needed.")
-            if np.ptp(known) <= 1e-12 * np.abs(known).max():
-                raise DataError(f"The {kind} {name!r} is constant ({known[0]:g}); leave it out: it carries no scale.")
+    for kind, name, parts in each_column(sequences):
+        values = np.concatenate(parts)
+        known = values[np.isfinite(values)]
+        if len(known) < LEAST_ROWS:
+            raise DataError(f"The {kind} {name!r} has {len(known)} measured values; {LEAST_ROWS} are needed.")
+        if np.ptp(known) <= 1e-12 * np.abs(known).max():
+            raise DataError(f"The {kind} {name!r} is constant ({known[0]:g}); leave it out: it carries no scale.")
     return longest
 
 

@@ -1,12 +1,29 @@
-"""Command-line flags of all declared options: a command takes them as one dictionary."""
+"""Command-line flags: those that several commands share, and those of all declared options as one dictionary."""
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mrgpssm.spec import SECTIONS, Choice, Ingredient, Kind, Number, Option, Several, Switch, Whole, options_of
+
+ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
+Files = Annotated[list[str], typer.Argument(help="Files, folders or patterns.")]
+InputNames = typer.Option(help="Input columns, separated by commas.")
+OutputNames = typer.Option(help="Output columns, separated by commas.")
+TimeName = Annotated[str | None, typer.Option(help="The time column.")]
+Dt = Annotated[float | None, typer.Option(help="Seconds between rows.")]
+GapsName = typer.Option(help="split, irregular or refuse: what a gap in time does.")
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the trajectories.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+def split_names(names: str) -> tuple[str, ...]:
+    """Names of columns that are separated by commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

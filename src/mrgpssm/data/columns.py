@@ -44,19 +44,9 @@ def is_table(values: Any) -> bool:
 
 
 def read_block(values: Any, wanted: tuple[str, ...], kind: str, name: str) -> Block:
-    """Columns of a table by name, or of a Series or an array.
+    """Columns of a table by name, or of a Series or an array, as floats that share no memory with it.
 
-    Args:
-        values: A table, a Series, or an array; of one dimension it is one column.
-        wanted: Names of the columns, in order; none means all. An array must have as many columns.
-        kind: "input" or "output", for messages.
-        name: What messages call the recording.
-
-    Returns:
-        The columns, as floats that share no memory with the table.
-
-    Raises:
-        DataError: A column is missing or occurs twice, or a value is not a number.
+    `wanted` names the columns in order; none means all. `kind` (input or output) and `name` are for messages.
     """
     wanted = tuple(str(label) for label in wanted)
     if isinstance(values, pd.Series) and values.name is None:
@@ -94,6 +84,30 @@ def numbers(table: Table, kind: str, name: str) -> np.ndarray:
             "real number; correct it, or leave the cell empty where the value is missing."
         )
     return np.array(values, dtype=float)
+
+
+def check_inputs(u: np.ndarray, names: tuple[str, ...], name: str, table: Table | None = None) -> None:
+    """Refuse inputs that are not finite; of a table the message also tells the line."""
+    bad = ~np.isfinite(u)
+    if bad.any():
+        row, k = (int(i) for i in np.argwhere(bad)[0])
+        what = "missing" if np.isnan(u[row, k]) else "infinite"
+        at = f"is not finite in row {row}" if table is None else f"is {what} in {table.row(row)}"
+        raise DataError(
+            f"{name}: input {'' if table is None else 'column '}{names[k]!r} {at} ({int(bad.sum())} such values); "
+            "fill or cut missing inputs before fitting."
+        )
+
+
+def check_outputs(y: np.ndarray, names: tuple[str, ...], name: str, table: Table | None = None) -> None:
+    """Refuse outputs that are infinite."""
+    if np.isinf(y).any():
+        row, k = (int(i) for i in np.argwhere(np.isinf(y))[0])
+        at = f"row {row}" if table is None else table.row(row)
+        raise DataError(
+            f"{name}: output {'' if table is None else 'column '}{names[k]!r} is infinite in {at}; "
+            "mark missing outputs as NaN."
+        )
 
 
 def _array(values: Any, kind: str, name: str) -> np.ndarray:

@@ -46,12 +46,10 @@ class Dataset:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.name):
             raise DataError(f"A dataset's name has lower-case letters, digits, - and _ only; got {self.name!r}.")
         for part in (*self.files, *self.folder.split("/")):
-            _check_plain(part, self.name)
-
-
-def _check_plain(name: str, owner: str) -> None:
-    if name in ("", ".", "..") or re.search(r"[/\\:\x00]", name):
-        raise DataError(f"{owner}: {name!r} is not a plain file or folder name; files stay inside the data root.")
+            if part in ("", ".", "..") or re.search(r"[/\\:\x00]", part):
+                raise DataError(
+                    f"{self.name}: {part!r} is not a plain file or folder name; files stay inside the data root."
+                )
 
 
 _BOSCH = "https://github.com/boschresearch/Bosch-Engine-Datasets"
@@ -245,8 +243,8 @@ def load_dataset(name: str, root: str | Path | None = None) -> dict[str, list[Se
 def describe(name: str, root: str | Path | None = None) -> list[dict[str, object]]:
     """One row per local file: its size, range, missing values, and whether its checksum is correct."""
     entry = dataset(name)
-    paths = {file: find_file(entry, file, root) for file in entry.files}
-    return [_facts(entry, file, path) for file, path in paths.items() if path is not None]
+    paths = ((file, find_file(entry, file, root)) for file in entry.files)
+    return [_facts(entry, file, path) for file, path in paths if path is not None]
 
 
 def sha256(path: Path) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mrgpssm.data.seen import SHARE, Seen, hash_rows
-from mrgpssm.data.sequence import Sequence
+from mrgpssm.data.sequence import Sequence, each_column
 from mrgpssm.errors import DataWarning
 from mrgpssm.file.words import listing
 
@@ -36,14 +36,11 @@ def doubt_training(training: Sequences, validation: Sequences, asked: Asked) -> 
 def doubt_values(sequences: Sequences) -> list[str]:
     """Warn of columns with outliers: values more than `FAR` robust standard deviations from the median."""
     found = []
-    for kind, label in (("inputs", "input"), ("outputs", "output")):
-        names = getattr(sequences[0], f"{kind[:-1]}_names")
-        for column, name in enumerate(names):
-            parts = [getattr(s, kind)[:, column] for s in sequences]
-            middle, deviation = _robust(np.concatenate(parts))
-            if deviation > 0:
-                distances = [np.nan_to_num(np.abs(part - middle)) / deviation for part in parts]
-                found += _far(sequences, parts, distances, f"{label} {name!r}")
+    for kind, name, parts in each_column(sequences):
+        middle, deviation = _robust(np.concatenate(parts))
+        if deviation > 0:
+            distances = [np.nan_to_num(np.abs(part - middle)) / deviation for part in parts]
+            found += _far(sequences, parts, distances, f"{kind.capitalize()} {name!r}")
     return found
 
 
@@ -136,7 +133,7 @@ def _far(sequences: Sequences, parts: list[np.ndarray], distances: list[np.ndarr
     where = f"{parts[farthest][row]:g} in row {row} of {sequences[farthest].name}"
     values = "a value" if count == 1 else f"{count:,} values, such as"
     return [
-        f"{what[0].upper()}{what[1:]} has {values} {where}, {distances[farthest][row]:,.0f} robust standard deviations "
+        f"{what} has {values} {where}, {distances[farthest][row]:,.0f} robust standard deviations "
         f"from its median: the model would learn from {'it' if count == 1 else 'them'}; correct or cut such rows."
     ]
 

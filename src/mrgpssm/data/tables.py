@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data.columns import Gaps, has_column, read_columns, read_sampling
+from mrgpssm.data.columns import Gaps, check_inputs, check_outputs, has_column, read_columns, read_sampling
 from mrgpssm.data.readers import ENDINGS, Table, as_frame, open_table, read_table
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
@@ -137,36 +137,17 @@ def _sequences(table: Table, columns: Columns, gaps: Gaps, outputs_required: boo
     if rows < 2:
         raise DataError(f"{table.name}: a sequence needs at least 2 rows; got {rows}.")
     u = read_columns(table, "input", columns.inputs)
-    _check_inputs(u, columns.inputs, table)
+    check_inputs(u, columns.inputs, table.name, table)
     measured = tuple(name for name in columns.outputs if outputs_required or has_column(table, name))
     y = np.full((rows, len(columns.outputs)), np.nan)
     y[:, [columns.outputs.index(name) for name in measured]] = read_columns(table, "output", measured)
-    _check_outputs(y, columns.outputs, table)
+    check_outputs(y, columns.outputs, table.name, table)
     dt, time, cuts = read_sampling(table, columns.time, columns.dt, gaps)
     whole = Sequence(u, y, dt, time, columns.inputs, columns.outputs, {}, table.name)
     if not cuts:
         return [whole]
     pieces = [slice(a, b) for a, b in pairwise([0, *cuts, rows]) if b - a > 1]  # a row alone is no sequence
     return [whole.take(piece, f"{table.name}, part {k}") for k, piece in enumerate(pieces, 1)]
-
-
-def _check_inputs(u: np.ndarray, names: tuple[str, ...], table: Table) -> None:
-    bad = ~np.isfinite(u)
-    if bad.any():
-        row, k = (int(i) for i in np.argwhere(bad)[0])
-        what = "missing" if np.isnan(u[row, k]) else "infinite"
-        raise DataError(
-            f"{table.name}: input column {names[k]!r} is {what} in {table.row(row)} ({int(bad.sum())} such values); "
-            "fill or cut missing inputs before fitting."
-        )
-
-
-def _check_outputs(y: np.ndarray, names: tuple[str, ...], table: Table) -> None:
-    if np.isinf(y).any():
-        row, k = (int(i) for i in np.argwhere(np.isinf(y))[0])
-        raise DataError(
-            f"{table.name}: output column {names[k]!r} is infinite in {table.row(row)}; mark missing outputs as NaN."
-        )
 
 
 # Writing
