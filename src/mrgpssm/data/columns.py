@@ -86,28 +86,20 @@ def numbers(table: Table, kind: str, name: str) -> np.ndarray:
     return np.array(values, dtype=float)
 
 
-def check_inputs(u: np.ndarray, names: tuple[str, ...], name: str, table: Table | None = None) -> None:
-    """Refuse inputs that are not finite; of a table the message also tells the line."""
-    bad = ~np.isfinite(u)
-    if bad.any():
-        row, k = (int(i) for i in np.argwhere(bad)[0])
-        what = "missing" if np.isnan(u[row, k]) else "infinite"
-        at = f"is not finite in row {row}" if table is None else f"is {what} in {table.row(row)}"
-        raise DataError(
-            f"{name}: input {'' if table is None else 'column '}{names[k]!r} {at} ({int(bad.sum())} such values); "
-            "fill or cut missing inputs before fitting."
-        )
-
-
-def check_outputs(y: np.ndarray, names: tuple[str, ...], name: str, table: Table | None = None) -> None:
-    """Refuse outputs that are infinite."""
-    if np.isinf(y).any():
-        row, k = (int(i) for i in np.argwhere(np.isinf(y))[0])
-        at = f"row {row}" if table is None else table.row(row)
-        raise DataError(
-            f"{name}: output {'' if table is None else 'column '}{names[k]!r} is infinite in {at}; "
-            "mark missing outputs as NaN."
-        )
+def check_values(values: np.ndarray, kind: str, names: tuple[str, ...], name: str, table: Table | None = None) -> None:
+    """Refuse inputs that are not finite and outputs that are infinite; of a table the message tells the line, too."""
+    bad = ~np.isfinite(values) if kind == "input" else np.isinf(values)
+    if not bad.any():
+        return
+    row, k = (int(i) for i in np.argwhere(bad)[0])
+    column, place = ("", f"row {row}") if table is None else ("column ", table.row(row))
+    if kind == "output":
+        raise DataError(f"{name}: output {column}{names[k]!r} is infinite in {place}; mark missing outputs as NaN.")
+    what = "not finite" if table is None else "missing" if np.isnan(values[row, k]) else "infinite"
+    raise DataError(
+        f"{name}: input {column}{names[k]!r} is {what} in {place} ({int(bad.sum())} such values); "
+        "fill or cut missing inputs before fitting."
+    )
 
 
 def _array(values: Any, kind: str, name: str) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.arrays.gaps import checked_time
-from mrgpssm.data.columns import Block, check_inputs, check_outputs, read_block, sample_index
+from mrgpssm.data.columns import Block, check_values, read_block, sample_index
 from mrgpssm.errors import DataError
 
 Names = SequenceOf[str]
@@ -67,8 +67,8 @@ class Sequence:
         _set(self, "outputs", _freeze(y.values))
         _set(self, "input_names", _names(u, "u", "inputs", self.name))
         _set(self, "output_names", _names(y, "y", "outputs", self.name))
-        check_inputs(self.inputs, self.input_names, self.name)
-        check_outputs(self.outputs, self.output_names, self.name)
+        check_values(self.inputs, "input", self.input_names, self.name)
+        check_values(self.outputs, "output", self.output_names, self.name)
         if self.dt is not None and not (np.isfinite(self.dt) and self.dt > 0):
             raise DataError(f"{self.name}: dt must be a positive number of seconds; got {self.dt}.")
         index = _common(u.times, y.times, self.name)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data.columns import Gaps, check_inputs, check_outputs, has_column, read_columns, read_sampling
+from mrgpssm.data.columns import Gaps, check_values, has_column, read_columns, read_sampling
 from mrgpssm.data.readers import ENDINGS, Table, as_frame, open_table, read_table
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
@@ -137,11 +137,11 @@ def _sequences(table: Table, columns: Columns, gaps: Gaps, outputs_required: boo
     if rows < 2:
         raise DataError(f"{table.name}: a sequence needs at least 2 rows; got {rows}.")
     u = read_columns(table, "input", columns.inputs)
-    check_inputs(u, columns.inputs, table.name, table)
+    check_values(u, "input", columns.inputs, table.name, table)
     measured = tuple(name for name in columns.outputs if outputs_required or has_column(table, name))
     y = np.full((rows, len(columns.outputs)), np.nan)
     y[:, [columns.outputs.index(name) for name in measured]] = read_columns(table, "output", measured)
-    check_outputs(y, columns.outputs, table.name, table)
+    check_values(y, "output", columns.outputs, table.name, table)
     dt, time, cuts = read_sampling(table, columns.time, columns.dt, gaps)
     whole = Sequence(u, y, dt, time, columns.inputs, columns.outputs, {}, table.name)
     if not cuts:
