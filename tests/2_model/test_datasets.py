@@ -24,10 +24,7 @@ from mrgpssm.data.engine import (
     Split,
     fixed_splits,
     load_engine,
-    present_measurements,
-    published_split,
     stratified_splits,
-    user_splits,
 )
 from mrgpssm.data.fetch import fetch
 from mrgpssm.errors import ConfigError, DataError
@@ -186,7 +183,7 @@ def test_matlab_files_need_their_variables(tmp_path):
 @pytest.mark.parametrize("place", ["", "gengine2", "bosch-engine/gengine2"])
 def test_engine_measurements_come_in_the_order_asked_for(place, tmp_path):
     write_engine(tmp_path / place, "gengine2", [3, 15])
-    assert present_measurements("gengine2", tmp_path) == (3, 15)
+    assert [row["file"] for row in describe("gengine2", tmp_path)] == [measurement_file(n) for n in (3, 15)]
     b, a = load_engine("gengine2", [15, 3], ("Temp", "HC"), tmp_path)
     assert (a.inputs[0, 0], b.inputs[0, 0]) == (3000, 15000)
     np.testing.assert_array_equal(a.outputs[0], [3007, 3005])
@@ -201,7 +198,7 @@ def test_the_two_engine_sets_are_not_confused(tmp_path):
     (made,) = load_engine("gengine1", [10], ["O2"], tmp_path)
     assert made.inputs.shape == (6, 5)
     assert made.outputs[0, 0] == 10_010
-    assert present_measurements("gengine1", tmp_path / "gengine2") == ()
+    assert describe("gengine1", tmp_path / "gengine2") == []
     os.rename(tmp_path / "gengine2" / measurement_file(10), tmp_path / "gengine1" / measurement_file(11))
     with pytest.raises(DataError, match="has 9 columns and should have 13"):
         load_engine("gengine1", [11], None, tmp_path)
@@ -241,33 +238,6 @@ def obeys(split: Split) -> bool:
     return {g: len(set(split.test) & set(members)) for g, members in GROUPS.items()} == {"G2": 0, **TESTED}
 
 
-def test_published_splits_use_every_measurement():
-    for name in ("gengine1", "gengine2"):
-        split = published_split(name)
-        assert {measurement_file(n) for n in split.train + split.test} == set(DATASETS[name].files)
-
-
-def test_a_users_splits_are_read_and_checked(tmp_path):
-    assert user_splits(tmp_path) is None
-    path = tmp_path / "bosch-engine" / "splits.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps({"splits": [{"train": [3, 1], "test": [21]}]}))
-    assert user_splits(tmp_path) == (Split((1, 3), (21,)),)
-    for content, says in [
-        ("[]", "should hold"),
-        ("{", "should hold"),
-        ('{"splits": []}', "holds no split"),
-        ('{"splits": [{"train": [3], "test": [3]}]}', "both halves"),
-        ('{"splits": [{"train": [], "test": [3]}]}', "at least one"),
-        ('{"splits": [{"train": [99], "test": [3]}]}', "no measurement 99"),
-        ('{"splits": [{"train": [true], "test": [3]}]}', "no measurement True"),
-    ]:
-        path.write_text(content)
-        with pytest.raises(DataError, match=says) as caught:
-            user_splits(tmp_path)
-        assert str(path) in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -283,6 +253,7 @@ def test_a_users_splits_are_read_and_checked(tmp_path):
         (lambda root: load_engine("gengine2", 3, None, root), "list of numbers"),  # pyright: ignore
         (lambda root: load_engine("gengine2", [3], ["CO"], root), "no output 'CO'; choose from PN, HC"),
         (lambda root: load_engine("gengine2", [3], [], root), "at least one output"),
+        (lambda root: Split((3, 1), (3,)), "Measurement 3 is in both halves"),
         (lambda root: stratified_splits([4, 10, 11, 1, 21], 1, 0), r"1 of group G3 \(0, 5, 14, 15, 19\); got \[\]"),
         (lambda root: stratified_splits([4, 10, 15, 1, 21], 1, 0), "needs 2 of group G1"),
         (lambda root: stratified_splits([4, 10, 11, 15, 1, 21], 1, 0), "train on"),
@@ -508,15 +479,15 @@ def test_real_classic_sets(name, rows):
 
 def test_real_engine_set():
     root = real("bosch-engine", "gengine2")
-    have = present_measurements("gengine2", root)
-    assert {*fixed_splits()[0].train, *fixed_splits()[0].test} <= {*have}
+    rows = describe("gengine2", root)
+    have = {row["file"] for row in rows}
+    assert {measurement_file(n) for n in (*fixed_splits()[0].train, *fixed_splits()[0].test)} <= have
     (longest,) = load_engine("gengine2", [15], ["NOx", "Temp"], root)
     assert longest.outputs.shape == (20_126, 2)
     raw = np.loadtxt(root / "bosch-engine" / "gengine2" / measurement_file(15), delimiter=",")
     np.testing.assert_array_equal(longest.inputs, raw[:, :4])
     np.testing.assert_array_equal(longest.outputs, raw[:, 6:8])
-    rows = describe("gengine2", root)
     assert {row["checksum"] for row in rows} <= {"ok", "unknown"}
-    assert len(rows) == len(have)
     if (root / "bosch-engine" / "splits.json").exists():
-        assert user_splits(root) == fixed_splits()
+        splits = json.loads((root / "bosch-engine" / "splits.json").read_text())["splits"]
+        assert tuple(Split(tuple(sorted(s["train"])), tuple(sorted(s["test"]))) for s in splits) == fixed_splits()

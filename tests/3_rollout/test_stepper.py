@@ -8,6 +8,7 @@ from places import GOLDEN
 from recordings import recording
 
 from mrgpssm import DataError, load, runtime
+from mrgpssm.arrays.drive import Drive
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.model import Initial
 from mrgpssm.runtime.stepper import correct
@@ -74,7 +75,7 @@ def linear_model(golden: runtime.RuntimeModel) -> runtime.RuntimeModel:
     return replace(
         golden, output_names=("y",), groups=((0,),), rounds=1, resolutions=(5, 1), input_mean=np.zeros(2),
         input_sd=np.ones(2), output_mean=np.zeros(1), output_sd=np.ones(1), calibration=np.ones(1), arrays=arrays,
-        initials=((start, start),), filters=(), delays=(), noise=None,
+        initials=((start, start),), drive=Drive(), noise=None,
     )  # fmt: skip
 
 

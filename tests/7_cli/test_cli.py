@@ -360,7 +360,7 @@ def test_a_fit_that_is_refused_has_written_nothing(folder, capsys):
     [
         (["demo"], "mrgpssm.cli.demo.run_demo", "It keeps no checkpoints"),
         (["sweep", "s.toml"], "mrgpssm.cli.sweep.read_sweep", "Finished runs are kept: the same command goes on"),
-        (["tune", "t.toml"], "mrgpssm.file.read_toml", "Finished trials are kept: the same command goes on"),
+        (["tune", "t.toml"], "mrgpssm.cli.tune.read_toml", "Finished trials are kept: the same command goes on"),
         (["reproduce", "grid"], "mrgpssm.cli.reproduce.run", "Finished pieces are kept"),
         (["report", "run"], "mrgpssm.cli.report.gather", "Stopped."),
         (["data", "fetch", "ballbeam"], "mrgpssm.cli.data.fetch", "Whole files are kept"),

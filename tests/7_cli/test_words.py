@@ -13,8 +13,7 @@ from untrained import untrained
 
 from mrgpssm.cli import main
 from mrgpssm.cli.show import print_rows, say
-from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.data.writers import csv_bytes
+from mrgpssm.data.tables import Columns, csv_bytes, read_sequences
 from mrgpssm.file.words import csv_name, drawable, printable
 from mrgpssm.training.progress import announce
 

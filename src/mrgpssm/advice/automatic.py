@@ -6,7 +6,7 @@ get averaged and delayed inputs and a learned noise law; a single one cannot sho
 get one or two small components.
 """
 
-from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import jax
@@ -22,9 +22,9 @@ _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution t
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
 _STEPS = {"gpu": 300, "cpu": 150}
+_SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
 
 Settings = dict[str, Any]
-Reason = tuple[tuple[str, ...], Callable[[Settings], str]]  # what is chosen, and a sentence about its final value
 
 
 class Selection(NamedTuple):
@@ -34,30 +34,37 @@ class Selection(NamedTuple):
     reasons: tuple[str, ...]
 
 
+class Reason(NamedTuple):
+    """What is said where one of the options is chosen: a text with final values in braces, and why."""
+
+    options: tuple[str, ...]
+    text: str
+    why: str = ""
+
+    def write(self, values: Settings) -> str:
+        """The sentence."""
+        return ": ".join(filter(None, (self.text.format(**values), self.why)))
+
+
 def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
     """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
     if given.structure.resolutions is not None:
         return Selection(given.fixed(), ())
-    rows = sum(map(len, training))
-    kind = _short if rows < LONG else _few if len(training) < MANY else _many
-    chosen, reasons = kind(training, rows)
+    chosen, reasons = _choose_settings(training)
+    chosen["folds"] = 0 if validated else _FOLDS
     kept = {key: value for key, value in given.flat().items() if value is not None}
-    if validated:
-        chosen |= {"folds": 0}
-        reasons.append((("folds",), lambda _: "bands: learned on the validation sequences"))
-    else:
-        chosen |= {"folds": _FOLDS}
-        reasons.append((("folds",), lambda s: f"bands: learned on {s['folds']} folds, each leaving a part out"))
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
-    if kept.get("folds") == 0 and not validated:
-        chosen |= {"noise": "gaussian"}  # there will be nothing to learn it from
-    if kept.get("calibrate") is False:
-        chosen |= {"noise": "gaussian"}
+    if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
+        chosen["noise"] = "gaussian"  # there will be nothing to learn it from
     spec = make_spec(chosen | kept).fixed()
-    settings = spec.flat()
-    said = (text(settings) for keys, text in reasons if any(key not in kept for key in keys))
-    return Selection(spec, tuple(filter(None, said)))
+    reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", "better than one of them as a rule"))
+    if spec.bands.noise == "student":
+        reasons.append(Reason(("noise",), "noise with heavy tails and a width of its own at every row"))
+    bands = "the validation sequences" if validated else "{folds} folds, each leaving a part out"
+    reasons.append(Reason(("folds",), f"bands: learned on {bands}"))
+    values = {key: _list(value) if isinstance(value, tuple) else value for key, value in spec.flat().items()}
+    return Selection(spec, tuple(reason.write(values) for reason in reasons if not kept.keys() >= set(reason.options)))
 
 
 def choose_drive(training: list[Sequence]) -> Drive:
@@ -65,64 +72,37 @@ def choose_drive(training: list[Sequence]) -> Drive:
     if sum(map(len, training)) < LONG or len(training) < MANY:
         return Drive()
     found, room, _ = _find_room(training)
-    return Drive(_filters(max(room.resolutions)), _delays(found, training[0].dt))
+    return _make_drive(found, room, training[0].dt)
 
 
-def _many(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
+def _choose_settings(training: list[Sequence]) -> tuple[Settings, list[Reason]]:
+    """Resolutions, drive, sizes and steps: for short data, for a few long recordings, or for many."""
+    rows = sum(map(len, training))
     found, room, why = _find_room(training)
-    settings: Settings = {
-        "resolutions": room.resolutions, "filters": _filters(max(room.resolutions)),
-        "delays": _delays(found, training[0].dt),
-        "latent_dim": 4, "restarts": 3, "ensemble": 3, "noise": "student",
-        "steps": _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"],
-    }  # fmt: skip
+    settings: Settings = {"resolutions": room.resolutions, "restarts": 3, "ensemble": 3}
+    reasons = [Reason(("resolutions",), "resolutions {resolutions}", why)]
+    sizes = Reason(("latent_dim", "inducing"), "{latent_dim} latent dimensions, {inducing} inducing points")
+    cycles = "{cycles} cycles of {steps} steps"
+    if rows < LONG:
+        settings |= _SHORT | {"window": room.window, "buffer": room.buffer}
+        return settings, [
+            *reasons,
+            sizes._replace(why=f"{rows:,} rows are few"),
+            Reason(("window",), "windows of {window} rows", "a quarter of the longest sequence, at most 50"),
+            Reason(("cycles", "steps"), cycles, "more do not help short data"),
+        ]
+    if len(training) < MANY:
+        few = f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"
+        return settings, [*reasons, sizes._replace(why=few)]
+    settings |= {"latent_dim": 4, "noise": "student"} | asdict(_make_drive(found, room, training[0].dt))
+    settings["steps"] = _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"]
     return settings, [
-        (("resolutions",), lambda s: f"resolutions {_list(s['resolutions'])}: {why}"),
-        (("filters",), lambda s: f"averages of the inputs over {_list(s['filters'])} rows: what coarse steps miss"),
-        (("delays",), lambda s: f"inputs also with a delay, in rows: {_list(s['delays'])}, a dead time that may be"),
-        _sizes(f"{rows:,} rows in {len(training)} recordings are many"),
-        (("steps",), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: 300 with a GPU, 150 without"),
-        *_LEARNED,
+        *reasons,
+        Reason(("filters",), "averages of the inputs over {filters} rows", "what coarse steps miss"),
+        Reason(("delays",), "inputs also with a delay, in rows: {delays}, a dead time that may be"),
+        sizes._replace(why=f"{rows:,} rows in {len(training)} recordings are many"),
+        Reason(("steps",), cycles, "300 with a GPU, 150 without"),
     ]
-
-
-def _few(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    _, room, why = _find_room(training)
-    return {"resolutions": room.resolutions, "restarts": 3, "ensemble": 3}, [
-        (("resolutions",), lambda s: f"resolutions {_list(s['resolutions'])}: {why}"),
-        _sizes(f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"),
-        *_LEARNED,
-    ]
-
-
-def _short(training: list[Sequence], rows: int) -> tuple[Settings, list[Reason]]:
-    _, room, why = _find_room(training)
-    settings: Settings = {
-        "resolutions": room.resolutions, "latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10,
-        "window": room.window, "buffer": room.buffer, "steps": 100, "restarts": 5, "ensemble": 5,
-    }  # fmt: skip
-    return settings, [
-        (("resolutions",), lambda s: f"resolutions {_list(s['resolutions'])}: {why}"),
-        _sizes(f"{rows:,} rows are few"),
-        (("window",), lambda s: f"windows of {s['window']} rows: a quarter of the longest sequence, at most 50"),
-        (("cycles", "steps"), lambda s: f"{s['cycles']} cycles of {s['steps']} steps: more do not help short data"),
-        *_LEARNED,
-    ]
-
-
-def _sizes(why: str) -> Reason:
-    keys = ("latent_dim", "inducing")
-    return keys, lambda s: f"{s['latent_dim']} latent dimensions, {s['inducing']} inducing points: {why}"
-
-
-def _noise(s: Settings) -> str:
-    return "noise with heavy tails and a width of its own at every row" if s["noise"] == "student" else ""
-
-
-_LEARNED: tuple[Reason, ...] = (
-    (("ensemble",), lambda s: f"the mixture of {s['ensemble']} restarts: better than one of them as a rule"),
-    (("noise",), _noise),
-)
 
 
 def _find_room(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:
@@ -136,17 +116,13 @@ def _find_room(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:
     return found, found.room, "; ".join([why, *found.room.limits])
 
 
-def _filters(slowest: int) -> tuple[float, ...]:
-    if slowest < _COARSE:
-        return ()
-    return tuple(float(round(tau)) for tau in np.geomspace(_FASTEST, _FASTEST * slowest, 3))
-
-
-def _delays(found: Suggestion | None, dt: float) -> tuple[int, ...]:
+def _make_drive(found: Suggestion | None, room: Room, dt: float) -> Drive:
+    """Three averages where the slowest resolution is coarse, and a delay that follows the fastest time constants."""
+    slowest = max(room.resolutions)
+    taus = np.geomspace(_FASTEST, _FASTEST * slowest, 3) if slowest >= _COARSE else ()
     fastest = [min(s.seconds for s in a.scales) / dt for a in (found.per_output if found else ()) if a.scales]
-    if not fastest:
-        return ()
-    return (int(np.clip(round(_DEAD * float(np.median(fastest))), 1, _LONGEST_DELAY)),)
+    dead = [np.clip(round(_DEAD * float(np.median(fastest))), 1, _LONGEST_DELAY)] if fastest else []
+    return Drive(tuple(float(round(tau)) for tau in taus), tuple(map(int, dead)))
 
 
 def _list(values: tuple[float, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.advice.suggest import suggest
+from mrgpssm.advice.suggest import order, suggest
 from mrgpssm.data import Sequence, as_list
 from mrgpssm.errors import DataError
 from mrgpssm.estimator.estimator import MRGPSSM
@@ -38,8 +38,7 @@ def neighbours(resolutions: Resolutions) -> tuple[Resolutions, ...]:
     slowest = max(resolutions)
     near = [resolutions, tuple(2 * r for r in resolutions), tuple(max(1, r // 2) for r in resolutions)]
     near += [tuple(r for r in resolutions if r < slowest), (6 * slowest, *resolutions)]
-    unique = (tuple(sorted(set(some), reverse=True)) for some in near if some)
-    return tuple(dict.fromkeys(unique))
+    return tuple(dict.fromkeys(order(some) for some in near if some))
 
 
 def refine(

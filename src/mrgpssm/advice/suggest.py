@@ -12,6 +12,7 @@ from scipy.signal import csd
 
 from mrgpssm.advice.timescales import WEAK, Search, searches
 from mrgpssm.data import Sequence, as_list, check_alike
+from mrgpssm.data.sequence import each_column
 from mrgpssm.errors import DataError
 
 LEAST_ROWS = 50
@@ -60,15 +61,11 @@ class Advice:
     evidence: Evidence = field(repr=False, compare=False)
 
     def row(self) -> tuple[str, ...]:
+        """The cells of this output in the table of the suggestion."""
         scales = ", ".join(f"{s.seconds:.3g} s ({s.share:.0%})" for s in self.scales) or "none found"
         speed = f"{self.speed:.3g} s" if self.scales else "unknown"
-        return (
-            self.output,
-            scales,
-            f"{self.evidence.explained:.0%}",
-            ", ".join(map(str, self.resolutions)) or "none",
-            speed,
-        )
+        resolutions = ", ".join(map(str, self.resolutions)) or "none"
+        return self.output, scales, f"{self.evidence.explained:.0%}", resolutions, speed
 
 
 @dataclass(frozen=True)
@@ -107,10 +104,14 @@ class Suggestion:
         """Steps before them."""
         return self.room.buffer
 
+    def rank(self) -> list[Advice]:
+        """The outputs, slowest first."""
+        return sorted(self.per_output, key=lambda a: a.speed if a.scales else -1.0, reverse=True)
+
     def table(self) -> list[tuple[str, ...]]:
         """A heading and one row per output, slowest first, ready to print."""
-        ranked = sorted(self.per_output, key=lambda a: a.speed if a.scales else -1.0, reverse=True)
-        return [("output", "time constants (share)", "explained", "resolutions", "speed"), *(a.row() for a in ranked)]
+        head = ("output", "time constants (share)", "explained", "resolutions", "speed")
+        return [head, *(advice.row() for advice in self.rank())]
 
 
 def suggest(sequences: Sequence | Iterable[Sequence]) -> Suggestion:
@@ -159,16 +160,16 @@ def make_room(wanted: tuple[int, ...], sequences: list[Sequence]) -> Room:
         if len(chosen) < least and all(max(r, usual) >= _APART * min(r, usual) for r in chosen):
             chosen.add(usual)
             added.append(str(usual))
-    limits = (
-        [f"at most {most}, so that the longest sequence holds {_WINDOWS} windows"]
-        if max(wanted, default=0) > most
-        else []
-    )
-    limits += [f"{', '.join(added)} added, since many long recordings carry {least}"] if added and wanted else []
-    return Room(_falling(chosen), WINDOW, BUFFER, tuple(limits))
+    limits = []
+    if max(wanted, default=0) > most:
+        limits.append(f"at most {most}, so that the longest sequence holds {_WINDOWS} windows")
+    if added and wanted:
+        limits.append(f"{', '.join(added)} added, since many long recordings carry {least}")
+    return Room(order(chosen), WINDOW, BUFFER, tuple(limits))
 
 
-def _falling(numbers: Iterable[int]) -> tuple[int, ...]:
+def order(numbers: Iterable[int]) -> tuple[int, ...]:
+    """Resolutions from slow to fast, each once."""
     return tuple(sorted(set(numbers), reverse=True))
 
 
@@ -176,14 +177,13 @@ def _check_columns(sequences: list[Sequence]) -> int:
     longest = max(map(len, sequences))
     if longest < LEAST_ROWS:
         raise DataError(f"Finding time scales needs {LEAST_ROWS} rows in one sequence; the longest has {longest}.")
-    for kind in ("input", "output"):
-        table = np.concatenate([getattr(s, kind + "s") for s in sequences])
-        for name, values in zip(getattr(sequences[0], kind + "_names"), table.T, strict=True):
-            known = values[np.isfinite(values)]
-            if len(known) < LEAST_ROWS:
-                raise DataError(f"The {kind} {name!r} has {len(known)} measured values; {LEAST_ROWS} are needed.")
-            if np.ptp(known) <= 1e-12 * np.abs(known).max():
-                raise DataError(f"The {kind} {name!r} is constant ({known[0]:g}); leave it out: it carries no scale.")
+    for kind, name, parts in each_column(sequences):
+        values = np.concatenate(parts)
+        known = values[np.isfinite(values)]
+        if len(known) < LEAST_ROWS:
+            raise DataError(f"The {kind} {name!r} has {len(known)} measured values; {LEAST_ROWS} are needed.")
+        if np.ptp(known) <= 1e-12 * np.abs(known).max():
+            raise DataError(f"The {kind} {name!r} is constant ({known[0]:g}); leave it out: it carries no scale.")
     return longest
 
 
@@ -211,12 +211,12 @@ def _scales(
 ) -> tuple[int, tuple[Scale, ...], Evidence]:
     """The time scales of one output, and what they rest on."""
     chosen = search.best()[::-1]
-    total = search.explained(chosen)
+    total = search.explain(chosen)
     profiles = np.array([search.profile(chosen, i) for i in range(len(chosen))]).reshape(-1, len(search.grid))
-    taus = [search.refined(k, profile) for k, profile in zip(chosen, profiles, strict=True)]
-    lost = [max(total - search.explained(chosen[:i] + chosen[i + 1 :]), 1e-6) for i in range(len(chosen))]
+    taus = [search.find_top(k, profile) for k, profile in zip(chosen, profiles, strict=True)]
+    lost = [max(total - search.explain(chosen[:i] + chosen[i + 1 :]), 1e-6) for i in range(len(chosen))]
     scales = tuple(Scale(t * seconds, a / sum(lost)) for t, a in zip(taus, lost, strict=True))
-    single = np.array([search.explained((k,)) for k in range(len(search.grid))])
+    single = np.array([search.explain((k,)) for k in range(len(search.grid))])
     spectra, names = _coherence(sequences, column, seconds), sequences[0].input_names
     return column, scales, Evidence(search.grid * seconds, single, profiles, total, *spectra, names)
 
@@ -227,7 +227,7 @@ def _advise(output: str, scales: tuple[Scale, ...], e: Evidence, dt: float, step
     nearest = [min(room.resolutions, key=lambda r, own=own: abs(np.log(r / own))) for own in ideal]
     speed = float(np.exp(sum(s.share * np.log(s.seconds) for s in scales))) if scales else float("nan")
     reasons = _reasons(scales, nearest, e, dt, room)
-    return Advice(output, scales, _falling(nearest), speed, reasons, e)
+    return Advice(output, scales, order(nearest), speed, reasons, e)
 
 
 def _reasons(scales: tuple[Scale, ...], nearest: list[int], e: Evidence, dt: float, room: Room) -> tuple[str, ...]:
@@ -236,11 +236,10 @@ def _reasons(scales: tuple[Scale, ...], nearest: list[int], e: Evidence, dt: flo
     reasons = [f"lags of the inputs explain {e.explained:.0%} of the variance (cross-validated)"]
     for s, r in zip(scales, nearest, strict=True):
         about = "below one sample" if s.seconds < dt else f"{s.seconds:.3g} s"
-        edge = (
-            "; the recordings show no slower ones: it may be longer, or drift" if s.seconds > 0.99 * e.grid[-1] else ""
-        )
         cover = f"windows of {(room.window + room.buffer) * r * dt:.3g} s"
-        reasons.append(f"time constant {about} ({s.share:.0%}): resolution {r}, {cover}{edge}")
+        reasons.append(f"time constant {about} ({s.share:.0%}): resolution {r}, {cover}")
+        if s.seconds > 0.99 * e.grid[-1]:
+            reasons[-1] += "; the recordings show no slower ones: it may be longer, or drift"
     best = int(np.argmax(e.coherence.mean(0)))
     high = e.frequency[e.coherence[:, best] > 0.5]
     reach = f"exceeds 0.5 up to {high.max():.2g} Hz" if len(high) else "stays below 0.5 (nonlinear, or shared)"
@@ -279,4 +278,4 @@ def _together(scales: list[Scale], seconds: float, steps: int, limit: int) -> tu
             break
         (a, v), (b, w) = groups[i : i + 2]
         groups[i : i + 2] = [((v * a + w * b) / (v + w), v + w)]
-    return _falling(round(np.exp(r)) for r, _ in groups)
+    return order(round(np.exp(r)) for r, _ in groups)

@@ -111,21 +111,21 @@ class Search:
     shared: Explained
     place: int
 
-    def explained(self, chosen: tuple[int, ...]) -> float:
+    def explain(self, chosen: tuple[int, ...]) -> float:
         return float(self.shared(tuple(sorted(chosen)))[self.place])
 
     def best(self) -> tuple[int, ...]:
         """Add scales while each explains enough of what the others leave and would not rather join another scale."""
         every = range(len(self.grid))
-        chosen = max(((k,) for k in every), key=self.explained)
+        chosen = max(((k,) for k in every), key=self.explain)
         for size in (2, 3):
             sets = itertools.combinations(every, 2) if size == 2 else [(*chosen, k) for k in every if k not in chosen]
-            more = max(filter(self._apart, sets), key=self.explained, default=chosen)
-            gain = self.explained(more) - self.explained(chosen)
-            if gain < max(GAIN, RELATIVE_GAIN * (1 - self.explained(chosen))) or not self._separate(more):
+            more = max(filter(self._apart, sets), key=self.explain, default=chosen)
+            gain = self.explain(more) - self.explain(chosen)
+            if gain < max(GAIN, RELATIVE_GAIN * (1 - self.explain(chosen))) or not self._separate(more):
                 break
             chosen = more
-        return tuple(sorted(chosen)) if self.explained(chosen) >= WEAK else ()
+        return tuple(sorted(chosen)) if self.explain(chosen) >= WEAK else ()
 
     def _apart(self, chosen: Iterable[int]) -> bool:
         return all(self.grid[b] / self.grid[a] > 0.99 * APART for a, b in itertools.pairwise(sorted(chosen)))
@@ -138,9 +138,9 @@ class Search:
     def profile(self, chosen: tuple[int, ...], i: int) -> np.ndarray:
         """(n,) explained variance while scale i moves over the grid; NaN where it would meet another scale."""
         moved = [(*chosen[:i], k, *chosen[i + 1 :]) for k in range(len(self.grid))]
-        return np.array([self.explained(m) if len(set(m)) == len(m) else np.nan for m in moved])
+        return np.array([self.explain(m) if len(set(m)) == len(m) else np.nan for m in moved])
 
-    def refined(self, k: int, profile: np.ndarray) -> float:
+    def find_top(self, k: int, profile: np.ndarray) -> float:
         """τ at the top of the parabola in log τ through three neighbouring points of the profile."""
         low, mid, high = profile[k - 1 : k + 2] if 0 < k < len(self.grid) - 1 else (0.0, 0.0, 0.0)
         bend = low - 2 * mid + high

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.flags import Json
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.file.record import write_record
 from mrgpssm.training.bench import bench as measure
@@ -13,7 +14,7 @@ from mrgpssm.training.bench import bench as measure
 def bench(
     out: Annotated[Path | None, typer.Option(help="Write the record to this JSON file.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Gradient steps only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Time a gradient step with every implementation available here, its growth with each size, and free runs."""
     result = measure(quick, lambda line: say(line, err=True))

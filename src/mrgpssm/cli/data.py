@@ -7,22 +7,22 @@ import numpy as np
 import pandas as pd
 import typer
 
+from mrgpssm.cli.flags import Json
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.data.datasets import DATASETS, dataset, describe
 from mrgpssm.data.fetch import fetch
 from mrgpssm.data.synthetic import engine_like
-from mrgpssm.data.writers import csv_bytes
+from mrgpssm.data.tables import csv_bytes
 from mrgpssm.errors import ConfigError
 from mrgpssm.file import write_atomic
 
 app = typer.Typer(help="Named datasets.", no_args_is_help=True, rich_markup_mode=None)
 _Root = Annotated[Path | None, typer.Option(help="Folder of the data; else MRGPSSM_DATA, else the user's cache.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _Name = Annotated[str, typer.Argument(help="A name from `mrgpssm data list`.")]
 
 
 @app.command("list")
-def list_datasets(data_root: _Root = None, as_json: _Json = False) -> None:
+def list_datasets(data_root: _Root = None, as_json: Json = False) -> None:
     """List the named datasets and how many of their files are on this machine."""
     rows = [(name, d.title, len(describe(name, data_root)), len(d.files)) for name, d in DATASETS.items()]
     if as_json:
@@ -33,7 +33,7 @@ def list_datasets(data_root: _Root = None, as_json: _Json = False) -> None:
 
 
 @app.command("describe")
-def describe_dataset(name: _Name, data_root: _Root = None, as_json: _Json = False) -> None:
+def describe_dataset(name: _Name, data_root: _Root = None, as_json: Json = False) -> None:
     """Describe a dataset and its files on this machine."""
     found, files = dataset(name), describe(name, data_root)
     if as_json:

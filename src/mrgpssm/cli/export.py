@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.flags import ModelPath
 from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError
 from mrgpssm.export import c_source
@@ -15,7 +16,7 @@ from mrgpssm.runtime import load
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")],
+    model: ModelPath,
     out: Annotated[Path, typer.Option(help="The file to write.")],
     form: Annotated[str, typer.Option("--format", help="c or stablehlo.")] = "c",
     name: Annotated[str, typer.Option(help="Prefix of the C names.")] = "mrgpssm",

@@ -1,19 +1,25 @@
 """`mrgpssm fit` and `mrgpssm resume`."""
 
 import math
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.cli.flags import with_options
+from mrgpssm.arrays.drive import Drive
+from mrgpssm.blend import Blend, StaticGP, StaticTrees
+from mrgpssm.cli.flags import Dt, GapsName, InputNames, Json, OutputNames, Quiet, TimeName, split_names, with_options
 from mrgpssm.cli.show import collect_warnings, print_json, print_rows, print_scores, say
+from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config, resolve_config
-from mrgpssm.spec import sort_options
+from mrgpssm.estimator.estimator import MRGPSSM
+from mrgpssm.file import write_atomic
+from mrgpssm.spec import Spec, sort_options
+from mrgpssm.training.progress import announce
+from mrgpssm.training.runs import RunDirectory
 
-Text = str | None
-Number = float | None
 _FOLDS = 4  # of a blend, where none are given
 
 
@@ -22,35 +28,34 @@ def fit(
     config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.")] = None,
     data: Annotated[list[str] | None, typer.Option(help="A file, folder or pattern; repeat for more.")] = None,
     validation: Annotated[list[str] | None, typer.Option(help="Files to calibrate the bands on; scored, too.")] = None,
-    inputs: Annotated[Text, typer.Option(help="Input columns, separated by commas.")] = None,
-    outputs: Annotated[Text, typer.Option(help="Output columns, separated by commas.")] = None,
-    time: Annotated[Text, typer.Option(help="The time column.")] = None,
-    dt: Annotated[Number, typer.Option(help="Seconds between rows.")] = None,
-    gaps: Annotated[Text, typer.Option(help="split, irregular or refuse: what a gap in time does.")] = None,
-    run_dir: Annotated[Text, typer.Option(help="Folder of the run.")] = None,
-    checkpoint_seconds: Annotated[Number, typer.Option(help="Seconds between checkpoints.")] = None,
+    inputs: Annotated[str | None, InputNames] = None,
+    outputs: Annotated[str | None, OutputNames] = None,
+    time: TimeName = None,
+    dt: Dt = None,
+    gaps: Annotated[str | None, GapsName] = None,
+    run_dir: Annotated[str | None, typer.Option(help="Folder of the run.")] = None,
+    checkpoint_seconds: Annotated[float | None, typer.Option(help="Seconds between checkpoints.")] = None,
     blend: Annotated[
         bool | None,
         typer.Option("--blend", help="Blend the model with a Gaussian process and boosted trees of the inputs."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate memory and time; train nothing.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
     *,
     options: dict[str, Any],
 ) -> None:
     """Learn a model from tables and leave it in a run folder."""
-    columns = {"inputs": _split(inputs), "outputs": _split(outputs), "time": time, "dt": dt}
+    names = {"inputs": [*split_names(inputs or "")], "outputs": [*split_names(outputs or "")]}
     given: dict[str, dict[str, Any]] = {
-        "data": {"files": data, "validation": validation, "gaps": gaps, **columns},
+        "data": {"files": data, "validation": validation, "gaps": gaps, "time": time, "dt": dt, **names},
         "run": {"directory": run_dir, "checkpoint_seconds": checkpoint_seconds, "blend": blend},
         **sort_options(options),
     }
     tables = {} if config is None else read_config(config)
     for section, flags in given.items():
-        tables[section] = tables.get(section, {}) | {
-            key: value for key, value in flags.items() if value not in (None, [])
-        }
+        told = {key: value for key, value in flags.items() if value not in (None, [])}
+        tables[section] = tables.get(section, {}) | told
     chosen = make_config(tables, "command line" if config is None else str(config))
     if dry_run:
         if chosen.run.blend:
@@ -63,12 +68,10 @@ def fit(
 
 def resume(
     run: Annotated[Path, typer.Argument(help="The folder of a run that was cut short.")],
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Go on with a run where its last checkpoint left it."""
-    from dataclasses import replace
-
     if not (run / "config.toml").exists():
         raise ConfigError(f"{run}: there is no run here (config.toml is missing); start one with mrgpssm fit.")
     if (run / "model.mrgpssm").exists():
@@ -78,94 +81,78 @@ def resume(
 
 
 def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
-    from mrgpssm.estimator.estimator import MRGPSSM
-    from mrgpssm.training.progress import announce
-    from mrgpssm.training.runs import RunDirectory
-
     run = RunDirectory(Path(config.run.directory), config.run.checkpoint_seconds)
-    model, training, validation = _prepare(config)
+    spec, (model, training, validation) = config.spec, _prepare(config)
     if config.run.blend:
-        _train_blend(config, run, model, (training, validation or None), quiet, as_json, fresh)
-        return
-    spec, *_ = model.check(training, bool(validation))
-    spec.check_evidence(bool(validation))
-    announce(() if quiet else model.chosen_)
-    model = MRGPSSM.from_spec(spec)  # what is chosen from the data is chosen once
-    with run.claim(), collect_warnings() as doubts:
-        if fresh:
-            _write_config(run, resolve_config(config, spec))
-        model.fit(training, validation or None, not quiet, run)
-    if as_json:
-        print_json(_result(run, model) | {"warnings": doubts})
-        return
-    if model.validation_scores_ is not None:
-        what = "validation files" if validation else "files that each fold left out"
-        print_scores(f"Free run over the {what}", model.validation_scores_)
-        if spec.bands.calibrate:
-            say(_describe_calibration(model))
-    say(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
-
-
-def _train_blend(config: RunConfig, run, model, data, quiet: bool, as_json: bool, fresh: bool) -> None:
-    """The same for a blend of the model with two static simulators that see what it sees of the inputs."""
-    from mrgpssm.blend import Blend, StaticGP, StaticTrees
-
-    spec = config.spec
-    seen = {"filters": spec.structure.filters, "delays": spec.structure.delays, "seed": spec.training.seed}
-    blend = Blend([model, StaticGP(**seen), StaticTrees(**seen)], spec.bands.folds or _FOLDS, spec.training.seed)
-    with run.claim(), collect_warnings() as doubts:
-        if fresh:
-            _write_config(run, resolve_config(config, spec))
-        blend.fit(*data, progress=not quiet, run_dir=run)
-    shares, scores = blend.shares_, blend.validation_scores_
-    if as_json:
-        about = {"run": str(run.root), "model": str(run.model), "shares": shares.to_dict("index")}
-        print_json(about | {"validation": scores.to_dict("index"), "warnings": doubts})  # pyright: ignore
-        return
-    if scores is not None:
-        print_scores("Free run over the files that were left out", scores)
-    rows = [[str(part), *(f"{100 * share:.0f} %" for share in own)] for part, own in shares.iterrows()]
-    print_rows("Shares of the parts", ["", *shares.columns], rows)
-    say(f"Wrote {run.model}. Try: mrgpssm evaluate {run.root} DATA, mrgpssm simulate {run.root} DATA --out FILE")
-
-
-def _write_config(run, config: RunConfig) -> None:
-    """The resolved configuration, in a folder that is claimed."""
-    from mrgpssm.file import write_atomic
-
-    _refuse_used(run.root)  # once more: only now nobody else can write to it
-    write_atomic(run.config, config.to_toml().encode())
-
-
-def _result(run, model) -> dict[str, Any]:
-    """What a fit left, for machines."""
-    bounds = [[b if math.isfinite(b) else None for b in row] for row in model.bounds_.tolist()]  # JSON has no infinity
-    result: dict[str, Any] = {"run": str(run.root), "model": str(run.model), "bounds": bounds}
-    if model.validation_scores_ is not None:
-        result["validation"] = model.validation_scores_.to_dict("index")
-        result["before_calibration"] = model.uncalibrated_scores_.to_dict("index")
-    return result
-
-
-def _describe_calibration(model) -> str:
-    """What calibration did to the bands of every output."""
-    before, after = (scores["coverage_90"] for scores in (model.uncalibrated_scores_, model.validation_scores_))
-    if model.fitted_.noise is None:
-        what = [f"width x {factor:.2f}" for factor in model.fitted_.calibration]
+        model = _make_blend(model, spec)
     else:
-        what = [f"Student's t with {dof:.1f} degrees of freedom" for dof in model.fitted_.noise.dof]
+        spec, *_ = model.check(training, bool(validation))
+        spec.check_evidence(bool(validation))
+        announce(() if quiet else model.chosen_)
+        model = MRGPSSM.from_spec(spec)  # what is chosen from the data is chosen once
+    with run.claim(), collect_warnings() as doubts:
+        if fresh:
+            _refuse_used(run.root)  # once more: only now nobody else can write to it
+            write_atomic(run.config, resolve_config(config, spec).to_toml().encode())
+        model.fit(training, validation or None, progress=not quiet, run_dir=run)
+    if as_json:
+        print_json({"run": str(run.root), "model": str(run.model), "warnings": doubts} | _list_results(model))
+    elif isinstance(model, Blend):
+        _print_blend(model)
+        say(f"Wrote {run.model}. Try: mrgpssm evaluate {run.root} DATA, mrgpssm simulate {run.root} DATA --out FILE")
+    else:
+        _print_model(model, "validation files" if validation else "files that each fold left out")
+        say(f"Wrote {run.model}. Try: mrgpssm report {run.root}, mrgpssm simulate {run.root} DATA --out FILE")
+
+
+def _make_blend(model: MRGPSSM, spec: Spec) -> Blend:
+    """A blend of the model with two static simulators that see what it sees of the inputs."""
+    seen: dict[str, Any] = {option.name: getattr(spec.structure, option.name) for option in fields(Drive)}
+    static = [part(**seen, seed=spec.training.seed) for part in (StaticGP, StaticTrees)]
+    return Blend([model, *static], spec.bands.folds or _FOLDS, spec.training.seed)
+
+
+def _list_results(model: MRGPSSM | Blend) -> dict[str, Any]:
+    """What a fit found, for machines."""
+    tables, bounds = {"validation": model.validation_scores_}, {}
+    if isinstance(model, Blend):
+        tables["shares"] = model.shares_
+    else:
+        tables["before_calibration"] = model.uncalibrated_scores_
+        rows = model.bounds_.tolist()
+        bounds["bounds"] = [[b if math.isfinite(b) else None for b in row] for row in rows]  # JSON has no infinity
+    return bounds | {key: table.to_dict("index") for key, table in tables.items() if table is not None}
+
+
+def _print_blend(blend: Blend) -> None:
+    if blend.validation_scores_ is not None:
+        print_scores("Free run over the files that were left out", blend.validation_scores_)
+    rows = [[str(part), *(f"{100 * share:.0f} %" for share in own)] for part, own in blend.shares_.iterrows()]
+    print_rows("Shares of the parts", ["", *blend.shares_.columns], rows)
+
+
+def _print_model(model: MRGPSSM, what: str) -> None:
+    """Scores on the files that were not trained on, and what calibration did to the bands of every output."""
+    before, after = model.uncalibrated_scores_, model.validation_scores_
+    if before is None or after is None:
+        return
+    print_scores(f"Free run over the {what}", after)
+    if not model.bands.calibrate:
+        return
+    if model.fitted_.noise is None:
+        changed = [f"width x {factor:.2f}" for factor in model.fitted_.calibration]
+    else:
+        changed = [f"Student's t with {dof:.1f} degrees of freedom" for dof in model.fitted_.noise.dof]
+    old, new = 100 * before["coverage_90"], 100 * after["coverage_90"]
     changes = (
-        f"{name}: {change}, 90 % bands cover {100 * before[name]:.0f} -> {100 * after[name]:.0f} %"
-        for name, change in zip(after.index, what, strict=True)
+        f"{name}: {change}, 90 % bands cover {old[name]:.0f} -> {new[name]:.0f} %"
+        for name, change in zip(after.index, changed, strict=True)
     )
-    return f"Bands calibrated on these files. {'; '.join(changes)}."
+    say(f"Bands calibrated on these files. {'; '.join(changes)}.")
 
 
 def _prepare(config: RunConfig):
     """The model, the training and the validation sequences; all that can be wrong is found here."""
-    from mrgpssm.data.tables import Columns, read_sequences
-    from mrgpssm.estimator.estimator import MRGPSSM
-
     columns = Columns(config.data.inputs, config.data.outputs, config.data.time, config.data.dt)
     model = MRGPSSM.from_spec(config.spec)
     training, validation = (
@@ -200,7 +187,3 @@ def _refuse_used(root: Path) -> None:
         raise ConfigError(f"{root} holds a finished run; give another --run-dir, or delete it.")
     if (root / "run.json").exists():
         raise ConfigError(f"{root} holds a run that was cut short; go on with: mrgpssm resume {root}")
-
-
-def _split(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.flags import Json, Seed
 from mrgpssm.cli.show import print_json, say
 from mrgpssm.errors import ConfigError, need
 from mrgpssm.file import write_atomic
@@ -26,9 +27,9 @@ def report(
     note: Annotated[str, typer.Option(help="A remark to show at the top.")] = "",
     time: Annotated[str | None, typer.Option(help="The time column, where the run does not know it.")] = None,
     samples: Annotated[int, typer.Option(min=20, help="Trajectories of the free run.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the trajectories.")] = 0,
+    seed: Seed = 0,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Evaluate a run on test data and write one HTML file with scores, figures and settings."""
     if out.suffix not in (".html", ".htm"):

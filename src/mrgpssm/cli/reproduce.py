@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.flags import Quiet
 from mrgpssm.cli.show import say
 from mrgpssm.errors import ConfigError, FitError, MissingPackageError, need
 from mrgpssm.file import write_atomic
@@ -35,7 +36,7 @@ def reproduce(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Local processes that share the pieces.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to share the pieces.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run an experiment of the paper. Each piece leaves a record; finished pieces are skipped."""
     if what != "all" and what not in EXPERIMENTS:

@@ -7,28 +7,28 @@ import typer
 
 from mrgpssm.advice.refine import neighbours, refine
 from mrgpssm.advice.suggest import suggest as propose
+from mrgpssm.cli.flags import Dt, Files, InputNames, Json, OutputNames, TimeName, split_names
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, need
 
 
 def suggest(
-    data: Annotated[list[str], typer.Argument(help="Files, folders or patterns.")],
-    inputs: Annotated[str, typer.Option(help="Input columns, separated by commas.")],
-    outputs: Annotated[str, typer.Option(help="Output columns, separated by commas.")],
-    time: Annotated[str | None, typer.Option(help="The time column.")] = None,
-    dt: Annotated[float | None, typer.Option(help="Seconds between rows.")] = None,
+    data: Files,
+    inputs: Annotated[str, InputNames],
+    outputs: Annotated[str, OutputNames],
+    time: TimeName = None,
+    dt: Dt = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the evidence to this PNG, SVG or PDF file.")] = None,
     refined: Annotated[
         bool, typer.Option("--refine", help="Also train short models with these and nearby resolutions, and compare.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Propose resolutions, window and buffer from the data alone."""
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--plot must end in .png, .svg or .pdf; got {plot.name!r}.")
-    columns = Columns(_split(inputs), _split(outputs), time, dt)
-    sequences = read_sequences(data, columns)
+    sequences = read_sequences(data, Columns(split_names(inputs), split_names(outputs), time, dt))
     found = propose(sequences)
     if plot is not None:
         need("mrgpssm.report.suggestion", "--plot needs matplotlib", "plot").suggestion_figure(found, plot)
@@ -72,7 +72,3 @@ def _answer(found, ranked) -> str:
     if best != own:
         return f"Short training prefers other resolutions than fit would use: --resolutions {best} {windows}"
     return f"mrgpssm fit and MRGPSSM() use these by themselves: --resolutions {own} {windows}"
-
-
-def _split(names: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",") if name.strip())

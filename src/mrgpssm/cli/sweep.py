@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from mrgpssm.cli.flags import Json, Quiet
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.errors import ConfigError, FitError
 from mrgpssm.sweep.config import read_sweep
@@ -18,8 +19,8 @@ def sweep(
     workers: Annotated[int | None, typer.Option(min=1, help="Local processes; default: what the machine has.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to join.")] = None,
     serial: Annotated[bool, typer.Option("--serial", help="Run here, without workers.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Train a grid of models. Finished runs are skipped, so the same command continues an interrupted sweep."""
     if serial and (workers is not None or cluster is not None):

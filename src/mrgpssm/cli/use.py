@@ -1,42 +1,36 @@
 """`mrgpssm simulate` and `mrgpssm evaluate`."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
 import typer
 
+from mrgpssm.baselines.compare import compare, methods_named
 from mrgpssm.blend.load import load
-from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
-from mrgpssm.cli.show import collect_warnings, print_json, print_scores, say
+from mrgpssm.cli.flags import Files, GapsName, Json, ModelPath, Seed, TimeName
+from mrgpssm.cli.show import collect_warnings, print_json, print_rows, print_scores, say, score_cells, score_titles
 from mrgpssm.data.doubts import was_seen
-from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.data.writers import csv_bytes
+from mrgpssm.data.tables import Columns, csv_bytes, read_sequences
 from mrgpssm.errors import ConfigError, DataError, need
 from mrgpssm.file import write_atomic, write_json
 
-_ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
-_Files = Annotated[list[str], typer.Argument(help="Files, folders or patterns.")]
-_Time = Annotated[str | None, typer.Option(help="The time column.")]
-_Gaps = Annotated[str, typer.Option(help="split, irregular or refuse: what a gap in time does.")]
 _Samples = Annotated[int, typer.Option(min=2, help="Trajectories.")]
-_Seed = Annotated[int, typer.Option(min=0, help="Seed of the trajectories.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+_COMPARED = ("rmse", "fit_percent", "nll", "crps", "coverage_90", "coverage_95")
 
 
 def simulate(
-    model: _ModelPath,
-    data: _Files,
+    model: ModelPath,
+    data: Files,
     out: Annotated[Path, typer.Option(help="Where to write: .csv or .parquet.")],
     samples: _Samples = 100,
-    seed: _Seed = 0,
+    seed: Seed = 0,
     stride: Annotated[int, typer.Option(min=1, help="Every how many rows to report.")] = 1,
     warmup_rows: Annotated[int, typer.Option(min=0, help="First rows whose measured outputs set the state.")] = 0,
-    time: _Time = None,
-    gaps: _Gaps = "split",
-    as_json: _Json = False,
+    time: TimeName = None,
+    gaps: Annotated[str, GapsName] = "split",
+    as_json: Json = False,
 ) -> None:
     """Run freely over the inputs of tables; write mean, std, quantiles and components of every output."""
     if out.suffix not in (".csv", ".parquet"):
@@ -63,12 +57,12 @@ def simulate(
 
 
 def evaluate(
-    model: _ModelPath,
-    data: _Files,
+    model: ModelPath,
+    data: Files,
     samples: _Samples = 100,
-    seed: _Seed = 0,
-    time: _Time = None,
-    gaps: _Gaps = "split",
+    seed: Seed = 0,
+    time: TimeName = None,
+    gaps: Annotated[str, GapsName] = "split",
     out: Annotated[Path | None, typer.Option(help="Also write the scores to this JSON file.")] = None,
     against: Annotated[
         str | None, typer.Option(help="baselines, or some of trees,gru,arx,subspace,oe,static: fit and score them too.")
@@ -76,17 +70,17 @@ def evaluate(
     train: Annotated[
         list[str] | None, typer.Option(help="File, folder or pattern the baselines learn from; may be repeated.")
     ] = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run freely over tables from their first row; score against the measured outputs, and compare with baselines."""
-    methods = check_against(against, train)
+    methods = _find_methods(against, train)
     fitted = _load(model)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
     training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
     with collect_warnings() as doubts:
         scores = fitted.score(sequences, samples=samples, seed=seed)
     seen = [s.name for s in sequences if was_seen(fitted.fitted_.seen, s)]
-    found = rivals(methods, training, sequences) if methods else {}
+    found = compare(training, sequences, methods) if methods else {}
     result = {
         "model": str(model),
         "rows": sum(map(len, sequences)),
@@ -98,7 +92,7 @@ def evaluate(
         "warnings": doubts,
     }
     if methods:
-        result["baselines"] = rivals_json(found)
+        result["baselines"] = {k: {"scores": r.scores.to_dict("index"), "chosen": r.chosen} for k, r in found.items()}
     if out is not None:
         write_json(out, result)
     if as_json:
@@ -106,10 +100,25 @@ def evaluate(
         return
     title = f"Free run over {len(sequences)} sequences, {result['rows']:,} rows"
     title += f"; seen in training: {len(seen)}" if seen else ""
-    if methods:
-        print_comparison(title, scores, found)
-    else:
+    if not methods:
         print_scores(title, scores)
+        return
+    tables = {"MRGPSSM": scores} | {name: r.scores for name, r in found.items()}
+    rows = []
+    for output in scores.index:
+        rows += [[str(output), name, *score_cells(table.loc[output], _COMPARED)] for name, table in tables.items()]
+    print_rows(title, ["output", "method", *score_titles(_COMPARED)], rows)
+
+
+def _find_methods(against: str | None, train: list[str] | None) -> tuple[str, ...]:
+    """The baselines asked for; --against and --train must be given together."""
+    if against is None:
+        if train:
+            raise ConfigError("--train is for baselines to learn from; say which with --against baselines.")
+        return ()
+    if not train:
+        raise ConfigError("--against needs the files the model learned from; name them with --train FILES.")
+    return methods_named(against)
 
 
 def _load(path: Path):
@@ -132,15 +141,10 @@ def _cut(sequence, rows: int):
     """Split a sequence into the warm-up and the rest, both with their times."""
     if rows == 0:
         return None, sequence
-    s = sequence
-    if len(s) - rows < 2:
-        raise DataError(f"{s.name}: --warmup-rows {rows} leaves {max(len(s) - rows, 0)} of {len(s)} rows to simulate.")
-
-    def part(which: slice):
-        time = None if s.time is None else s.time[which]
-        return replace(s, inputs=s.inputs[which], outputs=s.outputs[which], time=time)
-
-    return part(slice(None, rows)), part(slice(rows, None))
+    left = max(len(sequence) - rows, 0)
+    if left < 2:
+        raise DataError(f"{sequence.name}: --warmup-rows {rows} leaves {left} of {len(sequence)} rows to simulate.")
+    return sequence.take(slice(None, rows)), sequence.take(slice(rows, None))
 
 
 def _write(table, path: Path) -> None:

@@ -11,8 +11,7 @@ from mrgpssm.data.collect import (
     check_lengths,
     match,
 )
-from mrgpssm.data.drive import apply_drive, follow_drive
-from mrgpssm.data.fill import Filled, fill, samples_between
+from mrgpssm.data.fill import Filled, apply_drive, fill, follow_drive, samples_between
 from mrgpssm.data.folds import masks, take_unseen, trained_on, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen

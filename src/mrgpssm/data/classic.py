@@ -48,7 +48,11 @@ def halves(whole: Sequence) -> dict[str, list[Sequence]]:
     cut = len(whole) // 2
     if cut < 2:
         raise DataError(f"{whole.name}: {len(whole)} rows cannot be halved; a sequence needs at least 2.")
-    return {"train": [_cut(whole, 0, cut, "first half")], "test": [_cut(whole, cut, len(whole), "second half")]}
+    first, second = slice(None, cut), slice(cut, None)
+    return {
+        "train": [whole.take(first, f"{whole.name}, first half")],
+        "test": [whole.take(second, f"{whole.name}, second half")],
+    }
 
 
 @overload
@@ -69,18 +73,15 @@ def from_benchmark(recording):
 def _from_benchmark(item: object, where: str) -> BenchmarkRecording:
     u, y = (getattr(item, key, None) for key in ("u", "y"))
     if u is None or y is None:
-        nested = " Pass the training and the test recordings one after the other." if _is_many(item) else ""
+        many = isinstance(item, Iterable) and not isinstance(item, str | bytes)
+        nested = " Pass the training and the test recordings one after the other." if many else ""
         raise DataError(
             f"{where} is a {type(item).__name__} and has no input u and output y; pass what a function of "
             f"nonlinear_benchmarks returns, such as train, test = nonlinear_benchmarks.Silverbox().{nested}"
         )
     name = str(getattr(item, "name", None) or "benchmark")
-    sequence = Sequence(_column(u), _column(y), _sampling_time(item, name), name=name)
+    sequence = Sequence(np.asarray(u), np.asarray(y), _sampling_time(item, name), name=name)
     return BenchmarkRecording(sequence, _window(item, len(sequence), name))
-
-
-def _is_many(item: object) -> bool:
-    return isinstance(item, Iterable) and not isinstance(item, str | bytes)
 
 
 def _sampling_time(item: object, name: str) -> float:
@@ -102,11 +103,6 @@ def _window(item: object, rows: int, name: str) -> int:
             f"are left to score; got {value!r}."
         )
     return int(value)
-
-
-def _column(values: object) -> np.ndarray:
-    array = np.asarray(values)
-    return array[:, None] if array.ndim == 1 else array
 
 
 def _read_text(path: Path, header: bool) -> np.ndarray:
@@ -138,19 +134,6 @@ def _read_mat(path: Path, variables: tuple[str, ...]) -> np.ndarray:
     if len(lengths) != 1:
         raise DataError(f"{path}: the variables {', '.join(variables)} have {sorted(lengths)} values; they must agree.")
     return np.column_stack(signals)
-
-
-def _cut(whole: Sequence, start: int, stop: int, part: str) -> Sequence:
-    return Sequence(
-        whole.inputs[start:stop],
-        whole.outputs[start:stop],
-        whole.dt,
-        None,
-        whole.input_names,
-        whole.output_names,
-        whole.units,
-        f"{whole.name}, {part}",
-    )
 
 
 def _first_line(error: Exception) -> str:

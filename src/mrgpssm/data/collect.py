@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sized
 from collections.abc import Sequence as SequenceOf
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -126,13 +127,5 @@ def match(sequence: Sequence, input_names: Names, output_names: Names, dt: float
         raise DataError(
             f"{sequence.name}: dt is {sequence.dt:g} s, the model's {dt:g} s; resample to the model's rate."
         )
-    return Sequence(
-        sequence.inputs[:, columns["input"]],
-        sequence.outputs[:, columns["output"]],
-        sequence.dt,
-        sequence.time,
-        input_names,
-        output_names,
-        sequence.units,
-        sequence.name,
-    )
+    inputs, outputs = sequence.inputs[:, columns["input"]], sequence.outputs[:, columns["output"]]
+    return replace(sequence, inputs=inputs, outputs=outputs, input_names=input_names, output_names=output_names)

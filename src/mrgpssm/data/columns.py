@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data.readers import Interchange, Table, as_frame, listing, number
+from mrgpssm.data.readers import Interchange, Table, as_frame, number, unmask
 from mrgpssm.errors import DataError
-from mrgpssm.file.words import csv_name
+from mrgpssm.file.words import csv_name, cut_text, listing
 
 Gaps = Literal["split", "irregular", "refuse"]
 Row = Callable[[int], str]  # a row for people
@@ -44,19 +44,9 @@ def is_table(values: Any) -> bool:
 
 
 def read_block(values: Any, wanted: tuple[str, ...], kind: str, name: str) -> Block:
-    """Columns of a table by name, or of a Series or an array.
+    """Columns of a table by name, or of a Series or an array, as floats that share no memory with it.
 
-    Args:
-        values: A table, a Series, or an array; of one dimension it is one column.
-        wanted: Names of the columns, in order; none means all. An array must have as many columns.
-        kind: "input" or "output", for messages.
-        name: What messages call the recording.
-
-    Returns:
-        The columns, as floats that share no memory with the table.
-
-    Raises:
-        DataError: A column is missing or occurs twice, or a value is not a number.
+    `wanted` names the columns in order; none means all. `kind` (input or output) and `name` are for messages.
     """
     wanted = tuple(str(label) for label in wanted)
     if isinstance(values, pd.Series) and values.name is None:
@@ -96,11 +86,25 @@ def numbers(table: Table, kind: str, name: str) -> np.ndarray:
     return np.array(values, dtype=float)
 
 
+def check_values(values: np.ndarray, kind: str, names: tuple[str, ...], name: str, table: Table | None = None) -> None:
+    """Refuse inputs that are not finite and outputs that are infinite; of a table the message tells the line, too."""
+    bad = ~np.isfinite(values) if kind == "input" else np.isinf(values)
+    if not bad.any():
+        return
+    row, k = (int(i) for i in np.argwhere(bad)[0])
+    column, place = ("", f"row {row}") if table is None else ("column ", table.row(row))
+    if kind == "output":
+        raise DataError(f"{name}: output {column}{names[k]!r} is infinite in {place}; mark missing outputs as NaN.")
+    what = "not finite" if table is None else "missing" if np.isnan(values[row, k]) else "infinite"
+    raise DataError(
+        f"{name}: input {column}{names[k]!r} is {what} in {place} ({int(bad.sum())} such values); "
+        "fill or cut missing inputs before fitting."
+    )
+
+
 def _array(values: Any, kind: str, name: str) -> np.ndarray:
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(float), np.nan)
     try:
-        array = np.array(values, dtype=float)
+        array = np.array(unmask(values), dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name}: {kind}s must be numbers; got {type(values).__name__} ({error}).") from None
     if array.ndim not in (1, 2):
@@ -148,9 +152,8 @@ def _number(value: object, table: Table) -> float | None:
     return number(value, table.decimal) if isinstance(value, str) and table.lines is not None else None
 
 
-def _shown(value: object, most: int = 40) -> str:
-    text = " ".join((repr(value) if isinstance(value, str) else str(value)).split())
-    return text if len(text) <= most else text[:most] + "..."
+def _shown(value: object) -> str:
+    return cut_text(repr(value) if isinstance(value, str) else str(value), 40)
 
 
 # Time

@@ -5,7 +5,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,6 @@ class Dataset:
     files: Mapping[str, str | None]
     description: str
     folder: str
-    units: Mapping[str, str] = field(default_factory=dict)
     variables: tuple[str, ...] = ()
     header: bool = False
 
@@ -47,20 +46,19 @@ class Dataset:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.name):
             raise DataError(f"A dataset's name has lower-case letters, digits, - and _ only; got {self.name!r}.")
         for part in (*self.files, *self.folder.split("/")):
-            _check_plain(part, self.name)
-
-
-def _check_plain(name: str, owner: str) -> None:
-    if name in ("", ".", "..") or re.search(r"[/\\:\x00]", name):
-        raise DataError(f"{owner}: {name!r} is not a plain file or folder name; files stay inside the data root.")
+            if part in ("", ".", "..") or re.search(r"[/\\:\x00]", part):
+                raise DataError(
+                    f"{self.name}: {part!r} is not a plain file or folder name; files stay inside the data root."
+                )
 
 
 _BOSCH = "https://github.com/boschresearch/Bosch-Engine-Datasets"
 _BOSCH_RAW = (
     "https://raw.githubusercontent.com/boschresearch/Bosch-Engine-Datasets/a6b69548d6dd2f07a2d157c321e77b0c16074096"
 )
-_RGP = "https://github.com/zhenwendai/RGP"
+_RGP = "https://github.com/zhenwendai/RGP/tree/master/datasets/system_identification"
 _RGP_RAW = "https://raw.githubusercontent.com/zhenwendai/RGP"
+_RGP_FILES = f"{_RGP_RAW}/e55e66d36692a5163f2091bae695a7c6f7d623e8/datasets/system_identification/"
 _BSD = "BSD-3-Clause, as the repository zhenwendai/RGP distributes it"
 _DAISY = "http://homes.esat.kuleuven.be/~smc/daisy/daisydata.html"
 _HALVES = "First half trains, second half tests, free run, RMSE in original units."
@@ -102,7 +100,7 @@ def _engine(name: str, inputs: tuple[str, ...], outputs: tuple[str, ...], number
     )
 
 
-def _single(name, title, licence, homepage, source, names, dt, file, sha256, text, **more) -> Dataset:
+def _single(name, title, names, dt, file, sha256, text, licence=_BSD, homepage=_RGP, source=None, **more) -> Dataset:
     (u, y), description = names, f"{text} {_HALVES}"
     return Dataset(name, title, licence, homepage, source, (u,), (y,), dt, {file: sha256}, description, "sysid", **more)
 
@@ -129,9 +127,7 @@ _ALL = (
     _single(
         name="actuator",
         title="Hydraulic actuator",
-        licence=_BSD,
-        homepage=f"{_RGP}/tree/master/datasets/system_identification",
-        source=f"{_RGP_RAW}/e55e66d36692a5163f2091bae695a7c6f7d623e8/datasets/system_identification/",
+        source=_RGP_FILES,
         names=("valve", "pressure"),
         dt=1.0,
         file="actuator.mat",
@@ -143,9 +139,6 @@ _ALL = (
     _single(
         name="ballbeam",
         title="Ball and beam",
-        licence=_BSD,
-        homepage=f"{_RGP}/tree/master/datasets/system_identification",
-        source=None,
         names=("angle", "position"),
         dt=0.1,
         file="ballbeam.dat",
@@ -157,7 +150,6 @@ _ALL = (
         title="Coupled electric drives",
         licence="not stated",
         homepage="https://github.com/boschresearch/PR-SSM",
-        source=None,
         names=("voltage", "speed"),
         dt=0.02,
         file="drive.mat",
@@ -169,7 +161,6 @@ _ALL = (
     _single(
         name="dryer",
         title="Hair dryer",
-        licence=_BSD,
         homepage=_DAISY,
         source=f"{_RGP_RAW}/82af4d9d574ebdfa743f68a4250c4176ea91880e/benchmarks/system_identification/datasets/",
         names=("heating", "temperature"),
@@ -181,9 +172,7 @@ _ALL = (
     _single(
         name="gas_furnace",
         title="Gas furnace of Box and Jenkins",
-        licence=_BSD,
-        homepage=f"{_RGP}/tree/master/datasets/system_identification",
-        source=f"{_RGP_RAW}/e55e66d36692a5163f2091bae695a7c6f7d623e8/datasets/system_identification/",
+        source=_RGP_FILES,
         names=("gas_rate", "CO2"),
         dt=9.0,
         file="gas_furnace.csv",
@@ -207,28 +196,16 @@ def dataset(name: str) -> Dataset:
 def data_root(root: str | Path | None = None) -> Path:
     """The folder of all data: the argument, else the variable MRGPSSM_DATA, else the user's cache folder."""
     chosen = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
-    if chosen is not None:
-        return Path(chosen).expanduser()
-    return user_cache()
+    return user_cache() if chosen is None else Path(chosen).expanduser()
 
 
 def find_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path | None:
     """The path of a file, or None. It may be in the dataset's folder, in a folder of its name, or in the root."""
-    if file not in entry.files:
-        raise DataError(f"{entry.name} has no file {file!r}; it has {_some(entry.files)}.")
     top = data_root(root)
     places = [top / entry.folder, top / entry.name]
     if top.name == entry.name or top.name not in DATASETS:  # the engine sets use the same file names
         places.append(top)
     return next((place / file for place in places if (place / file).is_file()), None)
-
-
-def require_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path:
-    """The path of a file; if it is missing, a DataError says how to get it."""
-    path = find_file(entry, file, root)
-    if path is None:
-        raise DataError(f"{entry.name}: {file} is not under {data_root(root)}; {how_to_get(entry)}.")
-    return path
 
 
 def how_to_get(entry: Dataset) -> str:
@@ -244,21 +221,30 @@ def load_file(entry: Dataset, path: Path) -> np.ndarray:
     return read_table(path, len(entry.inputs) + len(entry.outputs), entry.variables, entry.header)
 
 
+def load_sequence(entry: Dataset, path: Path, name: str, outputs: tuple[str, ...]) -> Sequence:
+    """The recording in one file of the set, with all inputs and some of its outputs."""
+    table, width = load_file(entry, path), len(entry.inputs)
+    columns = [width + entry.outputs.index(output) for output in outputs]
+    return Sequence(table[:, :width], table[:, columns], entry.dt, None, entry.inputs, outputs, {}, name)
+
+
 def load_dataset(name: str, root: str | Path | None = None) -> dict[str, list[Sequence]]:
     """A classic set as {"train": [first half], "test": [second half]}. Use `load_engine` for the engine sets."""
     entry = dataset(name)
     if len(entry.files) != 1:
         raise DataError(f"{name} has many recordings and no halves; use load_engine with the measurements you want.")
-    table = load_file(entry, require_file(entry, next(iter(entry.files)), root))
-    cut, units = len(entry.inputs), dict(entry.units)
-    return halves(Sequence(table[:, :cut], table[:, cut:], entry.dt, None, entry.inputs, entry.outputs, units, name))
+    (file,) = entry.files
+    path = find_file(entry, file, root)
+    if path is None:
+        raise DataError(f"{name}: {file} is not under {data_root(root)}; {how_to_get(entry)}.")
+    return halves(load_sequence(entry, path, name, entry.outputs))
 
 
 def describe(name: str, root: str | Path | None = None) -> list[dict[str, object]]:
     """One row per local file: its size, range, missing values, and whether its checksum is correct."""
     entry = dataset(name)
-    paths = {file: find_file(entry, file, root) for file in entry.files}
-    return [_facts(entry, file, path) for file, path in paths.items() if path is not None]
+    paths = ((file, find_file(entry, file, root)) for file in entry.files)
+    return [_facts(entry, file, path) for file, path in paths if path is not None]
 
 
 def sha256(path: Path) -> str:
@@ -280,8 +266,3 @@ def _facts(entry: Dataset, file: str, path: Path) -> dict[str, object]:
         "missing": int(np.isnan(table).sum()),
         "checksum": "unknown" if known is None else "ok" if sha256(path) == known else "differs",
     }
-
-
-def _some(names: Mapping[str, object]) -> str:
-    listed = list(names)
-    return ", ".join(listed) if len(listed) < 4 else f"{listed[0]} to {listed[-1]} ({len(listed)} files)"

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mrgpssm.data.seen import SHARE, Seen, hash_rows
-from mrgpssm.data.sequence import Sequence
+from mrgpssm.data.sequence import Sequence, each_column
 from mrgpssm.errors import DataWarning
+from mrgpssm.file.words import listing
 
 FAR = 20.0  # robust standard deviations; the emissions of engines reach 18
 OUTSIDE, ROWS = 0.2, 0.01  # ranges that inputs may leave the training range by, in so many of the rows
@@ -35,14 +36,11 @@ def doubt_training(training: Sequences, validation: Sequences, asked: Asked) -> 
 def doubt_values(sequences: Sequences) -> list[str]:
     """Warn of columns with outliers: values more than `FAR` robust standard deviations from the median."""
     found = []
-    for kind, label in (("inputs", "input"), ("outputs", "output")):
-        names = getattr(sequences[0], f"{kind[:-1]}_names")
-        for column, name in enumerate(names):
-            parts = [getattr(s, kind)[:, column] for s in sequences]
-            middle, deviation = _robust(np.concatenate(parts))
-            if deviation > 0:
-                distances = [np.nan_to_num(np.abs(part - middle)) / deviation for part in parts]
-                found += _far(sequences, parts, distances, f"{label} {name!r}")
+    for kind, name, parts in each_column(sequences):
+        middle, deviation = _robust(np.concatenate(parts))
+        if deviation > 0:
+            distances = [np.nan_to_num(np.abs(part - middle)) / deviation for part in parts]
+            found += _far(sequences, parts, distances, f"{kind.capitalize()} {name!r}")
     return found
 
 
@@ -88,7 +86,7 @@ def doubt_validation(training: Sequences, validation: Sequences) -> list[str]:
     names = [s.name for s in validation if was_seen(remembered, s)]
     if not names:
         return []
-    listed = _join_names(names)
+    listed = listing(names, 3)
     return [f"Validation data were also given for training ({listed}): scores and bands look better than they are."]
 
 
@@ -100,7 +98,7 @@ def was_seen(seen: Seen | None, sequence: Sequence) -> bool:
 def doubt_scores(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
     """Warn of scores on training data."""
     names = [s.name for s in sequences if was_seen(seen, s)]
-    return [f"Seen in training: {_join_names(names)}; these scores do not say how good the model is."] if names else []
+    return [f"Seen in training: {listing(names, 3)}; these scores do not say how good the model is."] if names else []
 
 
 def doubt_inputs(seen: Seen | None, sequences: Iterable[Sequence]) -> list[str]:
@@ -135,7 +133,7 @@ def _far(sequences: Sequences, parts: list[np.ndarray], distances: list[np.ndarr
     where = f"{parts[farthest][row]:g} in row {row} of {sequences[farthest].name}"
     values = "a value" if count == 1 else f"{count:,} values, such as"
     return [
-        f"{what[0].upper()}{what[1:]} has {values} {where}, {distances[farthest][row]:,.0f} robust standard deviations "
+        f"{what} has {values} {where}, {distances[farthest][row]:,.0f} robust standard deviations "
         f"from its median: the model would learn from {'it' if count == 1 else 'them'}; correct or cut such rows."
     ]
 
@@ -168,11 +166,6 @@ def _outside(ranges: np.ndarray, s: Sequence) -> Iterator[str]:
         f"to {excess[worst]:.2g} times its width in {share[worst]:.1%} of the rows{more}: there the model guesses, and "
         "its bands are too narrow."
     )
-
-
-def _join_names(names: list[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def warn_of(doubts: Iterable[str]) -> None:

@@ -1,7 +1,6 @@
 """The Bosch engine sets: measurements as sequences, and the splits into training and test measurements."""
 
 import itertools
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mrgpssm.data.datasets import Dataset, data_root, dataset, find_file, how_to_get, load_file, measurement_file
+from mrgpssm.data.datasets import Dataset, data_root, dataset, find_file, how_to_get, load_sequence, measurement_file
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
 
+ENGINES = ("gengine1", "gengine2")
 PAPER_OUTPUTS = ("PN", "HC", "NOx", "Temp")
 # The measurements of gengine2 by design of experiment, and how many of each group test (supplement E.3 of the paper).
 GROUPS = {
@@ -31,10 +31,6 @@ _FIXED = (
     ((3, 4, 6, 7, 11, 12, 15), (1, 8, 10, 17, 19, 21)),
     ((3, 4, 6, 7, 10, 12, 19), (1, 8, 11, 15, 17, 21)),
 )
-_PUBLISHED = {
-    "gengine1": ((*range(10, 20), *range(30, 40)), tuple(range(53, 66))),
-    "gengine2": (tuple(range(16)), tuple(range(16, 22))),
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,11 @@ def load_engine(
     name: str, measurements: Iterable[int], outputs: Iterable[str] | None = None, root: str | Path | None = None
 ) -> list[Sequence]:
     """The given measurements in that order, with all inputs and the chosen outputs (None: all outputs)."""
-    entry = _engine(name)
+    entry = dataset(name)
+    if name not in ENGINES:
+        raise DataError(
+            f"{name} is not an engine set; load_dataset loads it. The engine sets are {' and '.join(ENGINES)}."
+        )
     numbers = _check_numbers(entry, measurements)
     chosen = _outputs(entry, outputs)
     paths = {n: find_file(entry, measurement_file(n), root) for n in numbers}
@@ -66,23 +66,14 @@ def load_engine(
             f"{name}: measurement {', '.join(map(str, missing))} ({measurement_file(missing[0])}"
             f"{' ...' if len(missing) > 1 else ''}) is not under {data_root(root)}; {how_to_get(entry)}."
         )
-    return [_sequence(entry, n, path, chosen) for n in numbers if (path := paths[n]) is not None]
-
-
-def present_measurements(name: str, root: str | Path | None = None) -> tuple[int, ...]:
-    """The measurements of the set whose files are on this machine."""
-    entry = _engine(name)
-    return tuple(n for file, n in _numbers(entry).items() if find_file(entry, file, root) is not None)
+    return [
+        load_sequence(entry, path, f"{name} measurement {n}", chosen) for n in numbers if (path := paths[n]) is not None
+    ]
 
 
 def fixed_splits() -> tuple[Split, ...]:
     """The five splits that all results of this project use, over 13 of the 22 measurements of gengine2."""
     return tuple(Split(*halves) for halves in _FIXED)
-
-
-def published_split(name: str) -> Split:
-    """The split given by the publisher of the engine sets."""
-    return Split(*_PUBLISHED[_engine(name).name])
 
 
 def stratified_splits(measurements: Iterable[int], count: int, seed: int) -> tuple[Split, ...]:
@@ -107,56 +98,15 @@ def stratified_splits(measurements: Iterable[int], count: int, seed: int) -> tup
     return tuple(Split(tuple(n for n in have if n not in tests[i]), tuple(tests[i])) for i in order)
 
 
-def user_splits(root: str | Path | None = None) -> tuple[Split, ...] | None:
-    """The splits of gengine2 in a `splits.json` next to the data, or None where there is no such file.
-
-    The file holds {"splits": [{"train": [3, ...], "test": [1, ...]}, ...]}.
-    """
-    top = data_root(root)
-    folders = (top, top / "bosch-engine", top / "bosch-engine" / "gengine2", top / "gengine2")
-    path = next((folder / "splits.json" for folder in folders if (folder / "splits.json").is_file()), None)
-    if path is None:
-        return None
-    form = 'it should hold {"splits": [{"train": [3, 4], "test": [1, 8]}]}'
-    try:
-        splits = json.loads(path.read_text(encoding="utf-8"))["splits"]
-        pairs = [(list(split["train"]), list(split["test"])) for split in splits]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: cannot be used ({type(error).__name__}: {error}); {form}.") from None
-    if not pairs:
-        raise DataError(f"{path}: holds no split; {form}.")
-    entry = dataset("gengine2")
-    try:
-        return tuple(Split(*(tuple(sorted(_number(entry, n) for n in half)) for half in pair)) for pair in pairs)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-
-
-def _engine(name: str) -> Dataset:
-    entry = dataset(name)
-    if name not in _PUBLISHED:
-        raise DataError(
-            f"{name} is not an engine set; load_dataset loads it. The engine sets are gengine1 and gengine2."
-        )
-    return entry
-
-
-def _numbers(entry: Dataset) -> dict[str, int]:
-    return {file: int(file[4:10]) for file in entry.files}
-
-
 def _check_numbers(entry: Dataset, measurements: Iterable[int]) -> list[int]:
     if not isinstance(measurements, Iterable):
         raise DataError(f"{entry.name}: measurements must be a list of numbers; got {measurements!r}.")
-    return [_number(entry, n) for n in measurements]
-
-
-def _number(entry: Dataset, value: object) -> int:
-    known = _numbers(entry).values()
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value not in known:
-        listed = ", ".join(map(str, known))
-        raise DataError(f"{entry.name} has no measurement {value!r}; the published ones are {listed}.")
-    return int(value)
+    known, numbers = [int(file[4:10]) for file in entry.files], list(measurements)
+    for value in numbers:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value not in known:
+            listed = ", ".join(map(str, known))
+            raise DataError(f"{entry.name} has no measurement {value!r}; the published ones are {listed}.")
+    return [int(n) for n in numbers]
 
 
 def _outputs(entry: Dataset, outputs: Iterable[str] | None) -> tuple[str, ...]:
@@ -166,11 +116,3 @@ def _outputs(entry: Dataset, outputs: Iterable[str] | None) -> tuple[str, ...]:
         what = f"has no output {unknown[0]!r}" if unknown else "needs at least one output"
         raise DataError(f"{entry.name} {what}; choose from {', '.join(entry.outputs)}.")
     return chosen
-
-
-def _sequence(entry: Dataset, number: int, path: Path, outputs: tuple[str, ...]) -> Sequence:
-    table = load_file(entry, path)
-    width = len(entry.inputs)
-    columns = [width + entry.outputs.index(name) for name in outputs]
-    name = f"{entry.name} measurement {number}"
-    return Sequence(table[:, :width], table[:, columns], entry.dt, None, entry.inputs, outputs, dict(entry.units), name)

@@ -2,13 +2,15 @@
 
 A row that is added holds the input of the row before the gap and has no outputs. `mrgpssm.arrays.gaps` cuts a gap into
 equal steps of at most one sample; up to 5 % of a sample above a whole number is ignored as jitter of the clock. Then R
-consecutive rows span at most R samples, so that no step of a component is longer than its time unit (h <= 1).
+consecutive rows span at most R samples, so that no step of a component is longer than its time unit (h <= 1). Averages
+and delayed copies of the inputs (`mrgpssm.arrays.drive`) are those of the filled rows.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mrgpssm.arrays.drive import Drive, Memory
 from mrgpssm.arrays.gaps import cut
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
@@ -78,3 +80,17 @@ def samples_between(before: Sequence, after: Sequence) -> float:
             "times of both by one clock, or leave one of them out."
         )
     return gap
+
+
+def apply_drive(drive: Drive, sequence: Sequence) -> Sequence:
+    """The sequence with more inputs: all of them averaged over the first time constant, ..., then delayed, ..."""
+    if not drive:
+        return sequence
+    filled = fill(sequence)
+    inputs = follow_drive(drive, filled)[0][filled.rows]
+    return replace(sequence, inputs=inputs, input_names=drive.names(sequence.input_names))
+
+
+def follow_drive(drive: Drive, filled: Filled, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
+    """The inputs of all filled rows with more columns, after those in memory; and what is remembered then."""
+    return drive.follow(filled.sequence.inputs, filled.steps, memory)

@@ -1,11 +1,12 @@
 """Read tables: text with any common delimiter, Parquet, NumPy archives, MATLAB files, and tables in memory."""
 
+import contextlib
 import csv
 import importlib.util
 import io
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -15,6 +16,7 @@ import pandas as pd
 from scipy.io import loadmat
 
 from mrgpssm.errors import DataError
+from mrgpssm.file.words import listing, one_line
 
 TEXT = (".csv", ".txt", ".dat", ".tsv")
 ENDINGS = (*TEXT, ".parquet", ".npz", ".mat")
@@ -196,30 +198,31 @@ def number(cell: str, decimal: str) -> float | None:
 # Binary files
 
 
+@contextlib.contextmanager
+def _explain_errors(what: str, remedy: str) -> Iterator[None]:
+    """Any error of another library as one sentence: foreign bytes break readers in many ways."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{what} ({one_line(error)}); {remedy}.") from None
+
+
 def _parquet(path: Path) -> pd.DataFrame:
     if importlib.util.find_spec("pyarrow") is None:
         raise DataError(f"{path.name}: Parquet files need pyarrow; install mrgpssm[data], or save the table as CSV.")
-    try:
+    with _explain_errors(f"{path.name}: this is not a readable Parquet file", "save it again"):
         return pd.read_parquet(path, engine="pyarrow")
-    except Exception as error:
-        raise DataError(
-            f"{path.name}: this is not a readable Parquet file ({one_line(error)}); save it again."
-        ) from None
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name, or the columns of a 2-d array `data` called `names`. Pickled objects are never loaded."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            _check_unpacked(path, archive)
-            arrays = {str(key): archive[key] for key in archive.files}
-    except DataError:
-        raise
-    except Exception as error:
-        raise DataError(
-            f"{path.name}: this is not a readable npz file of plain arrays ({one_line(error)}); "
-            "write it with numpy.savez and arrays of numbers."
-        ) from None
+    what, remedy = "a readable npz file of plain arrays", "write it with numpy.savez and arrays of numbers"
+    explain = _explain_errors(f"{path.name}: this is not {what}", remedy)
+    with explain, path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        _check_unpacked(path, archive)
+        arrays = {str(key): archive[key] for key in archive.files}
     strange = [key for key, array in arrays.items() if not isinstance(array, np.ndarray)]
     if strange:
         raise DataError(f"{path.name}: {strange[0][:80]!r} in the archive is not an array; write it with numpy.savez.")
@@ -251,12 +254,8 @@ def _mat(path: Path) -> dict[str, np.ndarray]:
         head = file.read(1024)
     if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in head:
         raise DataError(f"{path.name}: MATLAB files of version 7.3 cannot be read; save it with save(..., '-v7').")
-    try:
+    with _explain_errors(f"{path.name}: this is not a readable MATLAB file", "save it again"):
         found = loadmat(path)
-    except Exception as error:
-        raise DataError(
-            f"{path.name}: this is not a readable MATLAB file ({one_line(error)}); save it again."
-        ) from None
     arrays = {key: value for key, value in found.items() if not key.startswith("__") and isinstance(value, np.ndarray)}
     return {key: value.ravel() if 1 in value.shape else value for key, value in arrays.items()}
 
@@ -271,13 +270,19 @@ def _make_frame(arrays: Mapping[str, np.ndarray], name: str, wanted: Iterable[st
         columns |= {key: array.ravel()} if one else {f"{key}_{k + 1}": array[:, k] for k in range(array.shape[1])}
     if not columns:
         raise DataError(f"{name}: there is no column of numbers; store 1-d arrays of the same length.")
-    lengths = {key: len(column) for key, column in columns.items()}
-    asked = {key: lengths[key] for key in wanted if key in lengths} or lengths
-    if len(set(asked.values())) > 1:
-        sizes = listing(f"{key} ({rows})" for key, rows in asked.items())
-        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; store one table per file.")
-    rows = next(iter(asked.values()))
+    rows = _count_rows(
+        {key: columns[key] for key in wanted if key in columns} or columns, name, "store one table per file"
+    )
     return pd.DataFrame({key: column for key, column in columns.items() if len(column) == rows})
+
+
+def _count_rows(columns: Mapping[str, Any], name: str, remedy: str) -> int:
+    """The number of rows that all columns have."""
+    lengths = {key: len(column) for key, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        sizes = listing(f"{key} ({rows})" for key, rows in lengths.items())
+        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; {remedy}.")
+    return next(iter(lengths.values()), 0)
 
 
 # Tables in memory
@@ -290,7 +295,10 @@ def as_frame(table: Any, name: str) -> pd.DataFrame:
     if isinstance(table, Mapping):
         return _from_mapping(table, name)
     if isinstance(table, Interchange):
-        return _from_interchange(table, name)
+        what = f"{name}: pandas cannot read this {type(table).__name__}"
+        with _explain_errors(what, "hand over a pandas DataFrame"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pandas supports the protocol but warns of it
+            return pd.api.interchange.from_dataframe(table).copy()
     raise DataError(
         f"{name}: a {type(table).__name__} is not a table; give a path, a DataFrame, or a mapping of names to arrays."
     )
@@ -298,51 +306,23 @@ def as_frame(table: Any, name: str) -> pd.DataFrame:
 
 def _from_mapping(table: Mapping[Any, Any], name: str) -> pd.DataFrame:
     columns = {str(key): _one_column(value, str(key), name) for key, value in table.items()}
-    lengths = {key: len(column) for key, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        sizes = listing(f"{key} ({rows})" for key, rows in lengths.items())
-        raise DataError(f"{name}: the columns have different numbers of rows: {sizes}; give all the same length.")
+    _count_rows(columns, name, "give all the same length")
     return pd.DataFrame(columns)
+
+
+def unmask(values: Any) -> Any:
+    """Values, with NaN where an array of NumPy is masked."""
+    return np.ma.filled(values.astype(float), np.nan) if isinstance(values, np.ma.MaskedArray) else values
 
 
 def _one_column(values: Any, key: str, name: str) -> Any:
     if isinstance(values, pd.Series | pd.Index):
         return values.array.copy()
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(float), np.nan)
     try:
-        array = np.array(values)
+        array = np.array(unmask(values))
     except ValueError:
         array = None
     if array is None or array.ndim != 1:
         got = "rows of several lengths" if array is None else f"shape {array.shape}"
         raise DataError(f"{name}: column {key!r} must be a 1-d array; got {got}.")
     return array
-
-
-def _from_interchange(table: Interchange, name: str) -> pd.DataFrame:
-    """Convert by the interchange protocol; pandas supports it but warns of it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return pd.api.interchange.from_dataframe(table).copy()
-    except Exception as error:
-        raise DataError(
-            f"{name}: pandas cannot read this {type(table).__name__} ({one_line(error)}); hand over a pandas DataFrame."
-        ) from None
-
-
-# Words for messages
-
-
-def one_line(error: Exception, most: int = 120) -> str:
-    """A message of another library, shortened to one line."""
-    text = " ".join(str(error).split()).rstrip(". ") or type(error).__name__
-    return text if len(text) <= most else text[:most].rstrip() + "..."
-
-
-def listing(names: Iterable[object], most: int = 30) -> str:
-    """Names on one line; long lists are cut."""
-    words = [" ".join(str(name).split()) for name in names]
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more

@@ -21,10 +21,8 @@ class Scaling:
     @classmethod
     def fit(cls, sequences: Iterable[Sequence]) -> "Scaling":
         """Means and deviations over all rows of all sequences; missing outputs do not count."""
-        sequences = list(sequences)
-        first = sequences[0]
-        inputs = np.concatenate([s.inputs for s in sequences])
-        outputs = np.concatenate([s.outputs for s in sequences])
+        first, *_ = sequences = list(sequences)
+        inputs, outputs = _stack(sequences)
         for column, name in enumerate(first.output_names):
             if np.isnan(outputs[:, column]).all():
                 raise DataError(f"Output {name!r} has no measured value in the training data; leave it out.")
@@ -40,8 +38,7 @@ class Scaling:
         The deviation of a constant column is the absolute value of its mean, or 1 if the mean is 0. An output that is
         never measured in the part keeps its scaling.
         """
-        part = list(part)
-        inputs, outputs = (np.concatenate([getattr(s, side) for s in part]) for side in ("inputs", "outputs"))
+        inputs, outputs = _stack(list(part))
         blank = np.isnan(outputs).all(0)
         outputs = np.where(blank, 0.0, outputs)
         mean, sd = np.nanmean(outputs, 0), np.nanstd(outputs, 0)
@@ -59,6 +56,11 @@ class Scaling:
     def outputs(self, values: np.ndarray) -> np.ndarray:
         """Outputs in training standard deviations."""
         return (values - self.output_mean) / self.output_sd
+
+
+def _stack(sequences: list[Sequence]) -> tuple[np.ndarray, np.ndarray]:
+    """The inputs and the outputs of all rows."""
+    return np.concatenate([s.inputs for s in sequences]), np.concatenate([s.outputs for s in sequences])
 
 
 def _varies(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:

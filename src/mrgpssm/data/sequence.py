@@ -1,14 +1,15 @@
 """One recording: inputs and outputs at common times."""
 
+from collections.abc import Iterator
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
 from mrgpssm.arrays.gaps import checked_time
-from mrgpssm.data.columns import Block, read_block, sample_index
+from mrgpssm.data.columns import Block, check_values, read_block, sample_index
 from mrgpssm.errors import DataError
 
 Names = SequenceOf[str]
@@ -66,7 +67,8 @@ class Sequence:
         _set(self, "outputs", _freeze(y.values))
         _set(self, "input_names", _names(u, "u", "inputs", self.name))
         _set(self, "output_names", _names(y, "y", "outputs", self.name))
-        _check_values(self)
+        check_values(self.inputs, "input", self.input_names, self.name)
+        check_values(self.outputs, "output", self.output_names, self.name)
         if self.dt is not None and not (np.isfinite(self.dt) and self.dt > 0):
             raise DataError(f"{self.name}: dt must be a positive number of seconds; got {self.dt}.")
         index = _common(u.times, y.times, self.name)
@@ -114,6 +116,27 @@ class Sequence:
             return np.arange(len(self), dtype=float)
         return (self.time - self.time[0]) / self.dt
 
+    def take(self, rows: slice, name: str | None = None) -> "Sequence":
+        """Some consecutive rows, with their times.
+
+        Args:
+            rows: Which rows.
+            name: What messages call them; left out, it is the name of the whole.
+
+        Returns:
+            The sequence of these rows.
+        """
+        time = None if self.time is None else self.time[rows]
+        name = self.name if name is None else name
+        return replace(self, inputs=self.inputs[rows], outputs=self.outputs[rows], time=time, name=name)
+
+
+def each_column(sequences: list[Sequence]) -> Iterator[tuple[str, str, list[np.ndarray]]]:
+    """Kind (input or output), name and values, one array for each sequence, of every column."""
+    for kind in ("input", "output"):
+        for column, name in enumerate(getattr(sequences[0], f"{kind}_names")):
+            yield kind, name, [getattr(s, f"{kind}s")[:, column] for s in sequences]
+
 
 def _set(sequence: Sequence, name: str, value: object) -> None:
     object.__setattr__(sequence, name, value)
@@ -133,21 +156,6 @@ def _names(block: Block, prefix: str, kind: str, name: str) -> tuple[str, ...]:
     if len(set(names)) != count:
         raise DataError(f"{name}: the names of the {kind} repeat: {', '.join(names)}.")
     return names
-
-
-def _check_values(s: Sequence) -> None:
-    bad = ~np.isfinite(s.inputs)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise DataError(
-            f"{s.name}: input {s.input_names[column]!r} is not finite in row {row} ({int(bad.sum())} such values); "
-            "fill or cut missing inputs before fitting."
-        )
-    if np.isinf(s.outputs).any():
-        row, column = np.argwhere(np.isinf(s.outputs))[0]
-        raise DataError(
-            f"{s.name}: output {s.output_names[column]!r} is infinite in row {row}; mark missing outputs as NaN."
-        )
 
 
 def _common(inputs: pd.Index | None, outputs: pd.Index | None, name: str) -> pd.Index | None:

@@ -15,6 +15,7 @@ from mrgpssm.data.sequence import Sequence
 
 DT = 0.1
 _SUBSTEPS = 20
+_NOISE = 0.02  # deviation of the output noise relative to the output's
 _TARGETS = {
     "fast1": lambda u, v, x: np.tanh(1.6 * u) - 0.5 * x * v**2,
     "fast2": lambda u, v, x: 0.9 * np.sin(1.8 * v) + 0.4 * u * np.cos(x),
@@ -39,57 +40,58 @@ class TwoScales:
         return self._part(slice(None, row)), self._part(slice(row, None))
 
     def _part(self, rows: slice) -> "TwoScales":
-        s = self.sequence
-        part = Sequence(s.inputs[rows], s.outputs[rows], s.dt, None, s.input_names, s.output_names, s.units, s.name)
-        return TwoScales(part, {k: v[rows] for k, v in self.components.items()}, self.time_constants)
+        parts = {name: values[rows] for name, values in self.components.items()}
+        return TwoScales(self.sequence.take(rows), parts, self.time_constants)
 
 
-def two_scales(kind: str = "M1", *, seed: int, length: int = 20_000, noise: float = 0.02) -> TwoScales:
-    """One of the sets F, M1, M2, S; `noise` is the output noise's deviation relative to the output's."""
+def two_scales(kind: str = "M1", *, seed: int, length: int = 20_000) -> TwoScales:
+    """One of the sets F, M1, M2, S."""
     if kind not in SETS:
         raise ValueError(f"There is no synthetic set {kind!r}; choose one of {', '.join(SETS)}.")
-    rng = np.random.default_rng([seed, sorted(SETS).index(kind)])
-    inputs = np.stack([_excitation(rng, length) for _ in range(2)], axis=1)
-    parts = {}
-    for name in SETS[kind]:
-        parts[name] = (_simulate(name, inputs) / _SPREAD[name])[:, None]
-    clean = sum(parts.values(), start=np.zeros((length, 1)))
-    outputs = clean + noise * clean.std() * rng.standard_normal((length, 1))
+    rng, inputs = _excite(seed, sorted(SETS).index(kind), 2, length)
+    parts = {name: (_simulate(name, inputs) / _SPREAD[name])[:, None] for name in SETS[kind]}
+    outputs = _measure(sum(parts.values(), start=np.zeros((length, 1))), rng)
     sequence = Sequence(inputs, outputs, DT, None, ("u1", "u2"), ("y",), {}, f"synthetic {kind}")
     return TwoScales(sequence, parts, {name: _TAU[name] for name in SETS[kind]})
 
 
-def four_outputs(*, seed: int, length: int, names: tuple[str, ...], noise: float = 0.02) -> Sequence:
+def four_outputs(*, seed: int, length: int, names: tuple[str, ...]) -> Sequence:
     """Four outputs of the same two inputs, shaped like the engine's: particles mixed, two fast ones, a slow one."""
-    rng = np.random.default_rng([seed, len(SETS)])
-    inputs = np.stack([_excitation(rng, length) for _ in range(2)], axis=1)
+    rng, inputs = _excite(seed, len(SETS), 2, length)
     parts = {name: _simulate(name, inputs) / _SPREAD[name] for name in _TAU}
     clean = np.stack([parts["fast2"] + parts["slow2"], parts["fast1"], parts["fast2"], parts["slow1"]], axis=1)
-    outputs = clean + noise * clean.std(axis=0) * rng.standard_normal(clean.shape)
+    outputs = _measure(clean, rng)
     return Sequence(inputs, outputs, DT, None, ("u1", "u2"), names, {}, f"synthetic recording {seed}")
 
 
-def engine_like(*, seed: int, length: int, noise: float = 0.02) -> Sequence:
+def engine_like(*, seed: int, length: int) -> Sequence:
     """A made-up engine in everyday units: NOx follows speed and load within one second, Temp within ten.
 
     Two more inputs, lambda and ignition, are recorded but have no effect.
     """
-    rng = np.random.default_rng([seed, len(SETS) + 1])
-    inputs = np.stack([_excitation(rng, length) for _ in range(4)], axis=1)
+    rng, inputs = _excite(seed, len(SETS) + 1, 4, length)
     clean = np.stack([_simulate("fast2", inputs[:, :2]), _simulate("slow1", inputs[:, :2], tau=10.0)], axis=1)
-    outputs = clean + noise * clean.std(axis=0) * rng.standard_normal(clean.shape)
     inputs = np.array([2400, 50, 1, 10]) + np.array([900, 25, 0.05, 8]) * inputs
-    outputs = np.array([400, 600]) + np.array([150, 60]) * outputs
+    outputs = np.array([400, 600]) + np.array([150, 60]) * _measure(clean, rng)
     names = ("speed", "load", "lambda", "ignition"), ("NOx", "Temp")
     units = {"speed": "1/min", "load": "%", "ignition": "deg", "NOx": "ppm", "Temp": "K"}
     return Sequence(inputs, outputs, DT, None, *names, units, f"engine-like {seed}")
 
 
+def _excite(seed: int, kind: int, columns: int, length: int) -> tuple[np.random.Generator, np.ndarray]:
+    """The random numbers of one kind of set, and inputs (T, columns) drawn from them."""
+    rng = np.random.default_rng([seed, kind])
+    return rng, np.stack([_excitation(rng, length) for _ in range(columns)], axis=1)
+
+
+def _measure(clean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return clean + _NOISE * clean.std(axis=0) * rng.standard_normal(clean.shape)
+
+
 def _excitation(rng: np.random.Generator, length: int) -> np.ndarray:
     """Steps of random height that last 0.3 to 6 s, on levels that last 10 to 80 s, slightly smoothed."""
     signal, level = np.empty(length), 0.0
-    start = 0
-    next_level = 0
+    start = next_level = 0
     while start < length:
         if start >= next_level:
             level = rng.uniform(-1, 1)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 
-from mrgpssm.data.columns import Gaps, has_column, read_columns, read_sampling
+from mrgpssm.data.columns import Gaps, check_values, has_column, read_columns, read_sampling
 from mrgpssm.data.readers import ENDINGS, Table, as_frame, open_table, read_table
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import DataError
+from mrgpssm.file.words import csv_name
 
 __all__ = ["Columns", "Gaps", "as_frame", "read_sequences", "read_table"]
 
@@ -105,8 +107,7 @@ def _tables(sources: Any, columns: Columns) -> Iterator[Table]:
     for index, source in enumerate(sources if many else [sources], 1):
         if isinstance(source, str | Path):
             for path in _files(source):
-                table = open_table(path, wanted)
-                yield Table(as_frame(table.frame, table.name), table.name, table.lines, table.decimal)
+                yield open_table(path, wanted)
         else:
             name = f"table {index}" if many else "table"
             yield Table(as_frame(source, name), name)
@@ -136,35 +137,30 @@ def _sequences(table: Table, columns: Columns, gaps: Gaps, outputs_required: boo
     if rows < 2:
         raise DataError(f"{table.name}: a sequence needs at least 2 rows; got {rows}.")
     u = read_columns(table, "input", columns.inputs)
-    _check_inputs(u, columns.inputs, table)
+    check_values(u, "input", columns.inputs, table.name, table)
     measured = tuple(name for name in columns.outputs if outputs_required or has_column(table, name))
     y = np.full((rows, len(columns.outputs)), np.nan)
     y[:, [columns.outputs.index(name) for name in measured]] = read_columns(table, "output", measured)
-    _check_outputs(y, columns.outputs, table)
+    check_values(y, "output", columns.outputs, table.name, table)
     dt, time, cuts = read_sampling(table, columns.time, columns.dt, gaps)
-    edges = [0, *cuts, rows]
-    pieces = [slice(a, b) for a, b in pairwise(edges) if b - a > 1]  # a row alone is no sequence
-    names = [table.name] if not cuts else [f"{table.name}, part {k + 1}" for k in range(len(pieces))]
-    return [
-        Sequence(u[p], y[p], dt, None if time is None else time[p], columns.inputs, columns.outputs, {}, name)
-        for p, name in zip(pieces, names, strict=True)
-    ]
+    whole = Sequence(u, y, dt, time, columns.inputs, columns.outputs, {}, table.name)
+    if not cuts:
+        return [whole]
+    pieces = [slice(a, b) for a, b in pairwise([0, *cuts, rows]) if b - a > 1]  # a row alone is no sequence
+    return [whole.take(piece, f"{table.name}, part {k}") for k, piece in enumerate(pieces, 1)]
 
 
-def _check_inputs(u: np.ndarray, names: tuple[str, ...], table: Table) -> None:
-    bad = ~np.isfinite(u)
-    if bad.any():
-        row, k = (int(i) for i in np.argwhere(bad)[0])
-        what = "missing" if np.isnan(u[row, k]) else "infinite"
-        raise DataError(
-            f"{table.name}: input column {names[k]!r} is {what} in {table.row(row)} ({int(bad.sum())} such values); "
-            "fill or cut missing inputs before fitting."
-        )
+# Writing
 
 
-def _check_outputs(y: np.ndarray, names: tuple[str, ...], table: Table) -> None:
-    if np.isinf(y).any():
-        row, k = (int(i) for i in np.argwhere(np.isinf(y))[0])
-        raise DataError(
-            f"{table.name}: output column {names[k]!r} is infinite in {table.row(row)}; mark missing outputs as NaN."
-        )
+def csv_bytes(table: pd.DataFrame, float_format: str | None = None) -> bytes:
+    """A table as CSV in UTF-8, without its index.
+
+    A name or a text that begins like a formula gets an apostrophe in front; `read_sequences` finds the name without it.
+    """
+    safe = table.rename(columns=lambda label: csv_name(str(label)))
+    for place, kind in enumerate(safe.dtypes):
+        if not pd.api.types.is_numeric_dtype(kind):
+            cells = safe.iloc[:, place].map(lambda cell: csv_name(cell) if isinstance(cell, str) else cell)
+            safe.isetitem(place, cells)
+    return safe.to_csv(index=False, float_format=float_format).encode("utf-8", "replace")

@@ -43,13 +43,8 @@ def time_stages(
 def _begin(sequences: Sequences) -> Sequence:
     """The first rows of the longest sequence; missing outputs are put at 0, where their values do not matter."""
     longest = max(sequences, key=len)
-    rows = slice(min(_ROWS, len(longest)))
-    return replace(
-        longest,
-        inputs=longest.inputs[rows],
-        outputs=np.nan_to_num(longest.outputs[rows]),
-        time=None if longest.time is None else longest.time[rows],
-    )
+    begin = longest.take(slice(_ROWS))
+    return replace(begin, outputs=np.nan_to_num(begin.outputs))
 
 
 def _count_rows(judges: list[Judge]) -> int:

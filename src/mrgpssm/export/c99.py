@@ -1,6 +1,7 @@
 """The mean model as one C99 file: tables of numbers and a few short functions."""
 
 import re
+from dataclasses import astuple
 from importlib.metadata import version
 from importlib.resources import files
 from string import Template
@@ -14,15 +15,16 @@ from mrgpssm.runtime.walk import RunState
 
 _LINE = 6  # numbers
 _RING = 4  # inputs a sample that a delay can remember
-_AVERAGES = Template("""    double average[$filters][$inputs]; /* of the inputs, exponential */
+_AVERAGES = Template("""    double average[$averages][$inputs]; /* of the inputs, exponential */
     double span; /* of the last step, in samples */
 """)
 _PAST = Template("""    double past[$ring][$inputs]; /* the last inputs, around a ring */
     double age[$ring]; /* how long ago they came, in samples */
     int known, now;
 """)
-_BEGUN = "    int begun;\n"
-_AVERAGE = Template("""    for (k = 0; k < $filters; k++)
+_NOTHING = Template("")
+_SPAN = Template("    state->span = samples;\n")
+_AVERAGE = Template("""    for (k = 0; k < $averages; k++)
         for (i = 0; i < $inputs; i++) {
             double *s = &state->average[k][i];
             *s = state->begun ? *s - expm1(-state->span / tau[k]) * (u[i] - *s) : u[i];
@@ -39,12 +41,12 @@ _DELAY = Template("""    changed = !state->begun;
         for (i = 0; i < $inputs; i++)
             state->past[state->now][i] = u[i];
     }
-    for (k = 0; k < $delays; k++) {
+    for (k = 0; k < $copies; k++) {
         int back = 0;
         while (back < state->known - 1 && state->age[(state->now + $ring - back) % $ring] < delay[k] - 1e-6)
             back++;
         for (i = 0; i < $inputs; i++)
-            drive[$inputs * ($filters + 1 + k) + i] = state->past[(state->now + $ring - back) % $ring][i];
+            drive[$inputs * ($averages + 1 + k) + i] = state->past[(state->now + $ring - back) % $ring][i];
     }
 """)
 _DRIVE = Template("""    double drive[$drives];
@@ -60,8 +62,8 @@ _EMPTY = Template("""    state->known = state->now = 0;
     for (i = 0; i < $ring; i++)
         state->age[i] = 0.0;
 """)
-_FASTER = """ Delays are
- * right as long as there are at most 4 calls a sample."""
+_FASTER = Template(""" Delays are
+ * right as long as there are at most 4 calls a sample.""")
 _GATHER = Template("""        for (i = 0; i < $states; i++)
             scaled[$drives + i] = state->x[driver[c][i / $latent]][i % $latent];
 """)
@@ -75,7 +77,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
     _check_parts(model)
     mean = _mean_tables(model)
     components, latent, inducing = mean["alpha"].shape
-    more, states, drives = bool(model.filters or model.delays), latent * mean["driver"].shape[1], len(model.input_mean)
+    states, drives = latent * mean["driver"].shape[1], len(model.input_mean)
     return Template(files("mrgpssm.export").joinpath("mean_model.c.in").read_text(encoding="utf-8")).substitute(
         version=version("mrgpssm"),
         name=name,
@@ -87,7 +89,7 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         seen=drives + states,
         cascade=_CASCADE if states else "",
         gather=_GATHER.substitute(states=states, drives=drives, latent=latent) if states else "",
-        driven="drive" if more else "u",
+        driven="drive" if model.drive else "u",
         n_outputs=len(model.output_names),
         components=components,
         latent=latent,
@@ -110,24 +112,22 @@ def _check_parts(model: RuntimeModel) -> None:
 
 def _memory(model: RuntimeModel) -> dict[str, str]:
     """The pieces of the file that remember past inputs and make the drive of them."""
-    longest = max(model.delays, default=0)
-    sizes = {
-        "inputs": len(model.input_names), "drives": len(model.input_mean),
-        "filters": len(model.filters), "delays": len(model.delays), "ring": _RING * longest + 1,
-    }  # fmt: skip
-    fields = [(_AVERAGES, model.filters), (_PAST, model.delays)]
-    state = "".join(part.substitute(sizes) for part, wanted in fields if wanted)
-    sources = [(_AVERAGE, model.filters), (_DELAY, model.delays)]
-    drive = "".join(part.substitute(sizes) for part, wanted in sources if wanted)
-    changed = ", changed" if model.delays else ""
-    end = "    state->span = samples;\n" if model.filters else ""
-    end += _AGE.substitute(sizes) if model.delays else ""
+    if not model.drive:
+        return dict.fromkeys(("state", "begin", "drive", "end", "faster"), "")
+    taus, lags = astuple(model.drive)
+    sizes = {"inputs": len(model.input_names), "drives": len(model.input_mean), "averages": len(taus)}
+    sizes |= {"copies": len(lags), "ring": _RING * max(lags, default=0) + 1}
+
+    def join(averages: Template, copies: Template) -> str:
+        return (averages.substitute(sizes) if taus else "") + (copies.substitute(sizes) if lags else "")
+
+    sources, changed = join(_AVERAGE, _DELAY), ", changed" if lags else ""
     return {
-        "state": state + (_BEGUN if state else ""),
-        "begin": ("    state->begun = 0;\n" if state else "") + (_EMPTY.substitute(sizes) if model.delays else ""),
-        "drive": _DRIVE.substitute(sizes, sources=drive, changed=changed) if drive else "",
-        "end": end + ("    state->begun = 1;\n" if state else ""),
-        "faster": _FASTER if model.delays else "",
+        "state": join(_AVERAGES, _PAST) + "    int begun;\n",
+        "begin": "    state->begun = 0;\n" + join(_NOTHING, _EMPTY),
+        "drive": _DRIVE.substitute(sizes, sources=sources, changed=changed),
+        "end": join(_SPAN, _AGE) + "    state->begun = 1;\n",
+        "faster": join(_NOTHING, _FASTER),
     }
 
 
@@ -148,11 +148,9 @@ def _mean_tables(model: RuntimeModel) -> dict[str, np.ndarray]:
 
 def _tables(model: RuntimeModel, mean: dict[str, np.ndarray]) -> str:
     scaling = {key: getattr(model, key) for key in ("input_mean", "input_sd", "output_mean", "output_sd")}
-    tables = scaling | {name: values for name, values in mean.items() if values.size}
-    if model.filters:
-        tables |= {"tau": np.array(model.filters, float)}
-    if model.delays:
-        tables |= {"delay": np.array(model.delays)}
+    taus, lags = astuple(model.drive)
+    drive = {"tau": np.array(taus, float), "delay": np.array(lags, int)}
+    tables = scaling | {name: values for name, values in (mean | drive).items() if values.size}
     return "\n".join(_table("double" if v.dtype.kind == "f" else "int", k, v) for k, v in tables.items())
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.errors import ConfigError, ModelFileError
-from mrgpssm.file.tensors import pack, unpack
+from mrgpssm.file.tensors import Tensors, check_finite, find_tensor, pack, unpack
 from mrgpssm.spec import HIDDEN_UNITS, INGREDIENTS, Number, Structure, Whole, options_of
 
-Tensors = dict[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]
 
 FORMAT_VERSION = 1
@@ -224,11 +223,7 @@ def _check_tensors(tensors: Tensors, shared: Shapes, models: Shapes, precision: 
     """
     for shapes, dtype in ((shared, "float64"), (models, precision)):
         for key, shape in shapes.items():
-            if key not in tensors:
-                raise ModelFileError(f"tensor {key} is missing; the file does not fit its own settings.")
-            if tensors[key].shape != shape or str(tensors[key].dtype) != dtype:
-                found = f"{tensors[key].dtype}{list(tensors[key].shape)}"
-                raise ModelFileError(f"tensor {key} is {found}; its settings ask for {dtype}{list(shape)}.")
+            find_tensor(tensors, key, shape, dtype)
     spare = {key for key in set(tensors) - set(shared) - set(models) if not key.startswith(open_to)}
     if spare:
         raise ModelFileError(f"tensor {min(spare)[:80]!r} is not part of a model with these settings.")
@@ -236,8 +231,7 @@ def _check_tensors(tensors: Tensors, shared: Shapes, models: Shapes, precision: 
 
 def _check_values(tensors: Tensors) -> None:
     for key, values in tensors.items():
-        if not np.isfinite(values).all():
-            raise ModelFileError(f"tensor {key} holds values that are not finite.")
+        check_finite(values, key)
     for key in ("scaling.input_sd", "scaling.output_sd", "calibration"):
         if not (tensors[key] > 0).all():
             raise ModelFileError(f"tensor {key} must be positive.")

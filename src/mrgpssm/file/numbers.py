@@ -3,28 +3,21 @@
 import numpy as np
 
 from mrgpssm.errors import ModelFileError
+from mrgpssm.file.tensors import Tensors, check_finite, find_tensor
 
-Tensors = dict[str, np.ndarray]
+__all__ = ["Tensors", "numbers", "whole_numbers"]
 
 
 def numbers(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
     """A tensor of finite numbers of that shape; `name` is what messages call the file."""
-    values = _find(tensors, key, shape, name).astype(float)
-    if not np.isfinite(values).all():
-        raise ModelFileError(f"{name}: tensor {key} holds values that are not finite.")
+    values = find_tensor(tensors, key, shape, where=f"{name}: ").astype(float)
+    check_finite(values, key, f"{name}: ")
     return values
 
 
 def whole_numbers(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
     """A tensor of whole numbers of 32 bits of that shape."""
-    values = _find(tensors, key, shape, name)
+    values = find_tensor(tensors, key, shape, where=f"{name}: ")
     if values.dtype != np.int32:
         raise ModelFileError(f"{name}: tensor {key} is of {values.dtype}; it must hold whole numbers of 32 bits.")
     return values
-
-
-def _find(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
-    if key not in tensors or tensors[key].shape != shape:
-        found = list(tensors[key].shape) if key in tensors else "missing"
-        raise ModelFileError(f"{name}: tensor {key} is {found}; its settings ask for {list(shape)}.")
-    return tensors[key]

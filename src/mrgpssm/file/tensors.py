@@ -12,7 +12,10 @@ from safetensors import SafetensorError
 
 from mrgpssm.errors import ModelFileError, StorageError
 from mrgpssm.file.regular import MOST_BYTES, reading
-from mrgpssm.file.texts import MOST_TEXT, is_modest, parse_json, short
+from mrgpssm.file.texts import MOST_TEXT, is_modest, parse_json
+from mrgpssm.file.words import one_line
+
+Tensors = dict[str, np.ndarray]
 
 BLEND_KIND = "mrgpssm-blend"
 _INSIDE = (
@@ -22,7 +25,7 @@ _INSIDE = (
 _DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "bool": "BOOL"}
 
 
-def pack(kind: str, content: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+def pack(kind: str, content: dict[str, Any], tensors: Tensors) -> bytes:
     """The bytes of a file: metadata `kind`, `content` (JSON) and `sha256`, then the tensors."""
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
@@ -33,7 +36,7 @@ def pack(kind: str, content: dict[str, Any], tensors: dict[str, np.ndarray]) -> 
     return _serialise(arrays, metadata)
 
 
-def _serialise(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+def _serialise(arrays: Tensors, metadata: dict[str, str]) -> bytes:
     """The safetensors layout in sorted order; the library's own writer does not fix the order of the metadata."""
     header: dict[str, Any] = {"__metadata__": metadata}
     start = 0
@@ -51,7 +54,7 @@ def _serialise(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes
     return b"".join([len(head).to_bytes(8, "little"), head, *(arrays[name].tobytes() for name in names)])
 
 
-def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], Tensors]:
     """Content and tensors from the bytes of a file; the checksum is checked first."""
     metadata = _metadata(data, name)
     if set(metadata) != {"kind", "content", "sha256"} or not all(isinstance(v, str) for v in metadata.values()):
@@ -60,7 +63,7 @@ def unpack(data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str,
         tensors = safetensors.numpy.load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise ModelFileError(
-            f"{name}: the tensors cannot be read ({short(error)}); the file is damaged, restore a copy."
+            f"{name}: the tensors cannot be read ({one_line(error)}); the file is damaged, restore a copy."
         ) from None
     if _digest(metadata["kind"], metadata["content"], tensors) != metadata["sha256"]:
         raise ModelFileError(f"{name}: the checksum does not match; the file is damaged or was edited, restore a copy.")
@@ -89,6 +92,27 @@ def read_tensors(path: Path) -> bytes:
         return file.read(os.fstat(file.fileno()).st_size)
 
 
+def find_tensor(
+    tensors: Tensors, key: str, shape: tuple[int, ...], dtype: object = None, where: str = ""
+) -> np.ndarray:
+    """The tensor of that name, shape and, if it is given, type; `where` begins the messages."""
+    if key not in tensors:
+        raise ModelFileError(f"{where}tensor {key} is missing; the file does not fit its own settings.")
+    found, kind = tensors[key], "" if dtype is None else str(dtype)
+    have = "" if dtype is None else str(found.dtype)
+    if found.shape != shape or have != kind:
+        raise ModelFileError(
+            f"{where}tensor {key} is {have}{list(found.shape)}; its settings ask for {kind}{list(shape)}."
+        )
+    return found
+
+
+def check_finite(tensor: np.ndarray, key: str, where: str = "") -> None:
+    """Refuse a tensor with values that are not finite."""
+    if not np.isfinite(tensor).all():
+        raise ModelFileError(f"{where}tensor {key} holds values that are not finite.")
+
+
 def _metadata(data: bytes, name: str) -> dict[str, Any]:
     """The header's metadata: 8 bytes of length, then JSON."""
     if len(data) < 8:
@@ -103,7 +127,7 @@ def _metadata(data: bytes, name: str) -> dict[str, Any]:
     return metadata
 
 
-def _digest(kind: str, text: str, tensors: dict[str, np.ndarray]) -> str:
+def _digest(kind: str, text: str, tensors: Tensors) -> str:
     sha = hashlib.sha256()
     listing = [[name, str(tensors[name].dtype), list(tensors[name].shape)] for name in sorted(tensors)]
     for part in (kind, text, json.dumps(listing)):

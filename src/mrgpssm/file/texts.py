@@ -12,6 +12,7 @@ from typing import Any
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.file.atomic import write_atomic
 from mrgpssm.file.regular import read_bytes
+from mrgpssm.file.words import one_line
 
 MOST_TEXT = 4 * 2**20  # bytes of a JSON text
 _TOML_BYTES = 2**20
@@ -41,7 +42,7 @@ def parse_json(text: str | bytes, name: str) -> Any:
     except ModelFileError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{name}: this is not valid JSON ({short(error)}); the file is damaged.") from None
+        raise ModelFileError(f"{name}: this is not valid JSON ({one_line(error)}); the file is damaged.") from None
 
 
 def is_modest(text: str) -> bool:
@@ -93,8 +94,3 @@ def _depth(bare: str) -> int:
         if most > _DEPTH:
             break
     return most
-
-
-def short(error: BaseException) -> str:
-    """A message of another library, shortened to one line."""
-    return " ".join(str(error).split())[:120] or type(error).__name__

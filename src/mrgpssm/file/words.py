@@ -28,3 +28,21 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def cut_text(text: str, most: int) -> str:
+    """Text on one line, of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[:most].rstrip() + "..."
+
+
+def one_line(error: BaseException, most: int = 120) -> str:
+    """A message of another library, shortened to one line."""
+    return cut_text(" ".join(str(error).split()).rstrip(". ") or type(error).__name__, most)
+
+
+def listing(names: Iterable[object], most: int = 30) -> str:
+    """Names on one line; long lists are cut."""
+    words = [" ".join(str(name).split()) for name in names]
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more

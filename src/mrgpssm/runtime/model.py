@@ -33,8 +33,7 @@ class RuntimeModel:
     output_names: tuple[str, ...]
     units: dict[str, str]
     dt: float
-    filters: tuple[float, ...]
-    delays: tuple[int, ...]
+    drive: Drive
     resolutions: tuple[int, ...]
     precision: str
     groups: tuple[tuple[int, ...], ...]
@@ -64,7 +63,7 @@ class RuntimeModel:
         What is remembered after the last one comes second.
         """
         steps = cut(gaps, "inputs")
-        drives, memory = Drive(self.filters, self.delays).follow(inputs[steps.source], steps.sizes, memory)
+        drives, memory = self.drive.follow(inputs[steps.source], steps.sizes, memory)
         return Course((drives - self.input_mean) / self.input_sd, steps.sizes, steps.rows), memory
 
     def gaps(self, time: np.ndarray | None, rows: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from mrgpssm.errors import ConfigError, need
+from mrgpssm.file.words import one_line
 
 Task = TypeVar("Task")
 _RETRIES = 3  # how many workers a task may lose before it counts as failed
@@ -84,7 +85,7 @@ def run_tasks(client: Any, function: Callable[[Task], Any], tasks: Sequence[Task
             yield left.pop(futures[future]), reason
     except Exception as error:  # whatever the library says when nobody answers any more
         for task in left.values():
-            yield task, _short(error)
+            yield task, one_line(error, 200)
 
 
 def _reason(future: Any) -> str | None:
@@ -92,12 +93,8 @@ def _reason(future: Any) -> str | None:
     if future.status == "finished":
         return None
     if future.status == "error":
-        return _short(future.exception())
+        return one_line(future.exception(), 200)
     return f"the task was {future.status}, as when the scheduler ends"
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 @contextlib.contextmanager

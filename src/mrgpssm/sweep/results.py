@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from mrgpssm.data.writers import csv_bytes
+from mrgpssm.data.tables import csv_bytes
 from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
