@@ -271,7 +271,7 @@ def complete():
     """Records of all methods: the paper's means where it has them, else its pattern."""
     records = []
     for what, outputs in ROWS.items():
-        table = published.TABLES.get(what, published.ENGINE)["rmse"]
+        table = published.TABLES.get(what, published.TABLES["engine"])["rmse"]
         for method in load_experiment(what, "paper").methods:
 
             def rmse(output, fold, table=table, name=method.name):
