@@ -1,7 +1,7 @@
 """One recording: inputs and outputs at common times."""
 
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -113,6 +113,18 @@ class Sequence:
         if self.time is None:
             return np.arange(len(self), dtype=float)
         return (self.time - self.time[0]) / self.dt
+
+
+def take_rows(sequence: Sequence, rows: slice) -> Sequence:
+    """Some rows of a sequence, with their times."""
+    time = None if sequence.time is None else sequence.time[rows]
+    return replace(sequence, inputs=sequence.inputs[rows], outputs=sequence.outputs[rows], time=time)
+
+
+def take_outputs(sequence: Sequence, names: Names) -> Sequence:
+    """A sequence with some of its outputs."""
+    columns = [sequence.output_names.index(name) for name in names]
+    return replace(sequence, outputs=sequence.outputs[:, columns], output_names=tuple(names))
 
 
 def _set(sequence: Sequence, name: str, value: object) -> None:
