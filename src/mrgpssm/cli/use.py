@@ -1,7 +1,6 @@
 """`mrgpssm simulate` and `mrgpssm evaluate`."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from mrgpssm.blend.load import load
 from mrgpssm.cli.against import check_against, print_comparison, rivals, rivals_json
 from mrgpssm.cli.show import collect_warnings, print_json, print_scores, say
 from mrgpssm.data.doubts import was_seen
+from mrgpssm.data.sequence import take_rows
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.data.writers import csv_bytes
 from mrgpssm.errors import ConfigError, DataError, need
@@ -135,12 +135,7 @@ def _cut(sequence, rows: int):
     s = sequence
     if len(s) - rows < 2:
         raise DataError(f"{s.name}: --warmup-rows {rows} leaves {max(len(s) - rows, 0)} of {len(s)} rows to simulate.")
-
-    def part(which: slice):
-        time = None if s.time is None else s.time[which]
-        return replace(s, inputs=s.inputs[which], outputs=s.outputs[which], time=time)
-
-    return part(slice(None, rows)), part(slice(rows, None))
+    return take_rows(s, slice(None, rows)), take_rows(s, slice(rows, None))
 
 
 def _write(table, path: Path) -> None:

@@ -1,7 +1,7 @@
 """Read numeric files, split a recording in halves, and convert the objects of `nonlinear_benchmarks`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol, overload
@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from scipy.io import loadmat
 
-from mrgpssm.data.sequence import Sequence
+from mrgpssm.data.sequence import Sequence, take_rows
 from mrgpssm.errors import DataError
 
 
@@ -48,7 +48,11 @@ def halves(whole: Sequence) -> dict[str, list[Sequence]]:
     cut = len(whole) // 2
     if cut < 2:
         raise DataError(f"{whole.name}: {len(whole)} rows cannot be halved; a sequence needs at least 2.")
-    return {"train": [_cut(whole, 0, cut, "first half")], "test": [_cut(whole, cut, len(whole), "second half")]}
+    first, second = take_rows(whole, slice(None, cut)), take_rows(whole, slice(cut, None))
+    return {
+        "train": [replace(first, name=f"{whole.name}, first half")],
+        "test": [replace(second, name=f"{whole.name}, second half")],
+    }
 
 
 @overload
@@ -138,19 +142,6 @@ def _read_mat(path: Path, variables: tuple[str, ...]) -> np.ndarray:
     if len(lengths) != 1:
         raise DataError(f"{path}: the variables {', '.join(variables)} have {sorted(lengths)} values; they must agree.")
     return np.column_stack(signals)
-
-
-def _cut(whole: Sequence, start: int, stop: int, part: str) -> Sequence:
-    return Sequence(
-        whole.inputs[start:stop],
-        whole.outputs[start:stop],
-        whole.dt,
-        None,
-        whole.input_names,
-        whole.output_names,
-        whole.units,
-        f"{whole.name}, {part}",
-    )
 
 
 def _first_line(error: Exception) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from mrgpssm.data import Sequence
+from mrgpssm.data.sequence import take_rows
 from mrgpssm.estimator.unseen import Judge, calibrate_model
 from mrgpssm.prediction.fitted import FittedModel
 
@@ -42,14 +43,8 @@ def time_stages(
 
 def _begin(sequences: Sequences) -> Sequence:
     """The first rows of the longest sequence; missing outputs are put at 0, where their values do not matter."""
-    longest = max(sequences, key=len)
-    rows = slice(min(_ROWS, len(longest)))
-    return replace(
-        longest,
-        inputs=longest.inputs[rows],
-        outputs=np.nan_to_num(longest.outputs[rows]),
-        time=None if longest.time is None else longest.time[rows],
-    )
+    first = take_rows(max(sequences, key=len), slice(_ROWS))
+    return replace(first, outputs=np.nan_to_num(first.outputs))
 
 
 def _count_rows(judges: list[Judge]) -> int:
