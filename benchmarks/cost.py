@@ -16,7 +16,8 @@ from unittest import mock
 
 from baselines import digest, engine_case, plain
 
-from mrgpssm import MRGPSSM, Sequence
+from mrgpssm import MRGPSSM
+from mrgpssm.data.sequence import take_outputs
 from mrgpssm.estimator import estimator, unseen
 from mrgpssm.file.record import write_record
 
@@ -28,12 +29,6 @@ TIMED = {
 }
 
 
-def only(sequence: Sequence, output: str) -> Sequence:
-    """The same recording with one of its outputs."""
-    s, column = sequence, sequence.output_names.index(output)
-    return Sequence(s.inputs, s.outputs[:, [column]], s.dt, s.time, s.input_names, (output,), {}, s.name)
-
-
 def main() -> None:
     """One fit, one record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -43,7 +38,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/default"))
     given = parser.parse_args()
     case = engine_case(given.root, given.split)
-    train, test = ([only(s, given.output) for s in some] for some in (case.train, case.test))
+    train, test = ([take_outputs(s, [given.output]) for s in some] for some in (case.train, case.test))
     seconds: dict[str, float] = defaultdict(float)
 
     def timed(name, function):

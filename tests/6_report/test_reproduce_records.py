@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from mrgpssm.cli.main import app
 from mrgpssm.errors import ConfigError, DataError, FitError
+from mrgpssm.file.record import digest
 from mrgpssm.paper import batches, costs, run, semisynthetic
 from mrgpssm.paper.config import EXPERIMENTS, SCALES, load_experiment, slug
 from mrgpssm.paper.evaluation import METRICS
@@ -19,7 +20,7 @@ from mrgpssm.paper.page.results import Cell, Results
 from mrgpssm.paper.page.tables import ROWS, best, show, side_by_side
 from mrgpssm.paper.page.text import make_page
 from mrgpssm.paper.problems import Problem, engine_problem, halves_problem, measurement
-from mrgpssm.paper.records import agree, digest, is_done, numbers, read_records, save_record
+from mrgpssm.paper.records import agree, is_done, numbers, read_records, save_record
 from mrgpssm.paper.run import reproduce_on
 from mrgpssm.spec import make_spec
 from mrgpssm.sweep.engine import Workers
@@ -101,12 +102,12 @@ def test_the_semi_synthetic_sets_are_sums_of_latents(tmp_path):
     source = measurement("smoke", None)
     config, data = semisynthetic.latents_mark(experiment, source)
     with pytest.raises(DataError, match="--only latents"):
-        semisynthetic.ready_sets(experiment, "smoke", None, tmp_path)
+        semisynthetic.ready_sets(experiment, None, tmp_path)
     rng = np.random.default_rng(0)
     latents = {name: rng.standard_normal(len(source)).astype(np.float32) for name in source.output_names}
     path = semisynthetic.latents_path(tmp_path, "smoke")
     semisynthetic.save_latents(path, latents, config, data["sha256"])
-    problem = semisynthetic.ready_sets(experiment, "smoke", None, tmp_path)
+    problem = semisynthetic.ready_sets(experiment, None, tmp_path)
     assert problem.outputs == ("F", "M1", "M2", "S")
     sets = np.concatenate([s.outputs for s in problem.sequences])
     x = {name: np.asarray(values, float) for name, values in latents.items()}
@@ -115,7 +116,7 @@ def test_the_semi_synthetic_sets_are_sums_of_latents(tmp_path):
     np.testing.assert_array_equal(np.concatenate([s.inputs for s in problem.sequences]), source.inputs)
     semisynthetic.save_latents(path, latents, config, "other data")
     with pytest.raises(DataError, match="other data"):
-        semisynthetic.ready_sets(experiment, "smoke", None, tmp_path)
+        semisynthetic.ready_sets(experiment, None, tmp_path)
 
 
 def test_records_are_found_by_config_and_data(tmp_path):
@@ -271,7 +272,7 @@ def complete():
     """Records of all methods: the paper's means where it has them, else its pattern."""
     records = []
     for what, outputs in ROWS.items():
-        table = published.TABLES.get(what, published.ENGINE)["rmse"]
+        table = published.TABLES.get(what, published.TABLES["engine"])["rmse"]
         for method in load_experiment(what, "paper").methods:
 
             def rmse(output, fold, table=table, name=method.name):

@@ -55,7 +55,6 @@ def test_trials_that_no_worker_ended_are_missed(folder, monkeypatch):
     """The workers are killed before their first trial: nothing is in the journal."""
     study = SimpleNamespace(trials=[], user_attrs={}, set_user_attr=lambda *_: None)
     process = SimpleNamespace(start=lambda: None, join=lambda: None, exitcode=-9)
-    monkeypatch.setattr(tune, "_optuna", lambda: None)
     monkeypatch.setattr(tune, "_study", lambda *_: study)
     monkeypatch.setattr(tune.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=lambda **_: process))
     with pytest.raises(FitError, match=r"5 of 5 trials are not in .*the same command again"):

@@ -23,7 +23,7 @@ def demo(
     if kind not in ("M1", "M2"):
         raise ConfigError(f"--set must be M1 or M2, the sets with a fast and a slow component; got {kind!r}.")
     say(f"Set {kind}, seed {seed}: 20,000 samples at 10 Hz train, a fresh recording of 20,000 tests.")
-    result = run_demo(kind, seed, lambda c: say(f"training {c.name} ..."), progress=True)
+    result = run_demo(kind, seed, lambda name: say(f"training {name} ..."), progress=True)
     _print_table(result)
     correlations = ", ".join(f"{name} {value:.3f}" for name, value in result.correlations.items())
     say(f"MR-GPSSM's RMSE is {result.ratio:.2f} of the best single-resolution model's.")

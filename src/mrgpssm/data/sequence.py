@@ -138,6 +138,12 @@ def each_column(sequences: list[Sequence]) -> Iterator[tuple[str, str, list[np.n
             yield kind, name, [getattr(s, f"{kind}s")[:, column] for s in sequences]
 
 
+def take_outputs(sequence: Sequence, names: Names) -> Sequence:
+    """A sequence with some of its outputs."""
+    columns = [sequence.output_names.index(name) for name in names]
+    return replace(sequence, outputs=sequence.outputs[:, columns], output_names=tuple(names))
+
+
 def _set(sequence: Sequence, name: str, value: object) -> None:
     object.__setattr__(sequence, name, value)
 

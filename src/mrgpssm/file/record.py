@@ -57,6 +57,11 @@ def write_record(path: Path, content: dict[str, Any], indent: int | None = 1) ->
     write_atomic(path, (text + "\n").encode())
 
 
+def digest(content: Any) -> str:
+    """SHA-256 of JSON values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def read_record(path: Path) -> dict[str, Any] | None:
     """A record, or None where there is no whole one: what it is of can then be measured again."""
     try:

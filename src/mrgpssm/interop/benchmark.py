@@ -26,7 +26,10 @@ UNITS = {
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """The fitted model, the simulations (T, D_y) including the measured initialisation rows, and their errors."""
+    """The fitted model, the simulations (T, D_y) including the measured initialisation rows, and their errors.
+
+    The error is a list with one number per output, or a single number if there is one output.
+    """
 
     model: MRGPSSM
     simulations: dict[str, np.ndarray]
@@ -38,17 +41,19 @@ def run_benchmark(
     benchmark: Any, model: MRGPSSM, *, samples: int = 100, seed: int = 0, progress: bool = True
 ) -> BenchmarkResult:
     """Run a benchmark by its name in `nonlinear_benchmarks`, or on its (train, test) recordings."""
+    unit, factor = "the data's unit", 1.0
     if isinstance(benchmark, str):
-        train, test = _load(benchmark)
-        unit, factor = UNITS[benchmark]
-    else:
-        (train, test), unit, factor = _pair(benchmark), "the data's unit", 1.0
-    learned = model.fit([r.sequence for r in _recordings(train)], progress=progress)
-    simulations = {name: simulate(learned, r, samples, seed) for name, r in _index_by_name(_recordings(test)).items()}
-    errors = {
-        name: _error(r.sequence.outputs[r.initialisation :], simulations[name][r.initialisation :], factor)
-        for name, r in _index_by_name(_recordings(test)).items()
-    }
+        benchmark, (unit, factor) = _load(benchmark), UNITS[benchmark]
+    elif not isinstance(benchmark, tuple) or len(benchmark) != 2:
+        raise ConfigError("Give a benchmark's name, or a pair (train, test) of its recordings.")
+    train, test = (from_benchmark(part if isinstance(part, list | tuple) else [part]) for part in benchmark)
+    learned = model.fit([r.sequence for r in train], progress=progress)
+    simulations, errors = {}, {}
+    for name, recording in _index_by_name(test).items():
+        simulations[name] = simulate(learned, recording, samples, seed)
+        rows = slice(recording.initialisation, None)
+        values = (factor * rmse(recording.sequence.outputs[rows], simulations[name][rows])).tolist()
+        errors[name] = values[0] if len(values) == 1 else values
     return BenchmarkResult(learned, simulations, errors, unit)
 
 
@@ -70,25 +75,8 @@ def _load(name: str) -> tuple[Any, Any]:
     return getattr(package, name)(atleast_2d=True, always_return_tuples_of_datasets=True)
 
 
-def _pair(benchmark: Any) -> tuple[Any, Any]:
-    if not isinstance(benchmark, tuple) or len(benchmark) != 2:
-        raise ConfigError("Give a benchmark's name, or a pair (train, test) of its recordings.")
-    return benchmark
-
-
-def _recordings(given: Any) -> list[BenchmarkRecording]:
-    many = from_benchmark(given if isinstance(given, list | tuple) else [given])
-    return list(many)
-
-
 def _index_by_name(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:
     """Recordings by name; repeated names get a number."""
     names = [r.sequence.name for r in recordings]
     unique = [n if names.count(n) == 1 else f"{n} {i + 1}" for i, n in enumerate(names)]
     return dict(zip(unique, recordings, strict=True))
-
-
-def _error(measured: np.ndarray, simulated: np.ndarray, factor: float) -> float | list[float]:
-    """RMSE per output; a single number if there is one output."""
-    values = [float(v) for v in factor * rmse(measured, simulated)]
-    return values[0] if len(values) == 1 else values

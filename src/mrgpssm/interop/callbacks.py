@@ -7,6 +7,7 @@ Any callable that takes a `mrgpssm.training.Progress` can be a callback.
 """
 
 import os
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def scalars(progress: Progress) -> dict[str, float]:
     return values
 
 
-class TensorBoard:
+class TensorBoard(AbstractContextManager):
     """Write TensorBoard event files; `writer` is any object with `add_scalar` (default: tensorboardX)."""
 
     def __init__(self, folder: str | os.PathLike[str], writer: Any = None):
@@ -43,14 +44,11 @@ class TensorBoard:
         """Flush and close the event file."""
         self.writer.close()
 
-    def __enter__(self) -> "TensorBoard":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class MLflow:
+class MLflow(AbstractContextManager):
     """Log to the active MLflow run, or start one and end it; `options` are logged as parameters."""
 
     def __init__(self, run_name: str | None = None, options: dict[str, Any] | None = None):
@@ -68,9 +66,6 @@ class MLflow:
         """End the run, if this callback began it."""
         if self.own:
             self.mlflow.end_run()
-
-    def __enter__(self) -> "MLflow":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from mrgpssm.arrays.precision import floating_point
+from mrgpssm.data.sequence import take_outputs
 from mrgpssm.errors import DataError
 from mrgpssm.paper.config import Experiment, Method
-from mrgpssm.paper.costs import step_seconds, sweep_seconds
+from mrgpssm.paper.costs import step_seconds, sweep_seconds, training_seconds
 from mrgpssm.paper.fleet import make_problem_fleet
 from mrgpssm.paper.problems import Problem
 from mrgpssm.spec import Spec
@@ -16,12 +17,8 @@ TIMING = "timing"
 
 def only_set(problem: Problem, name: str) -> Problem:
     """The problem with one of its outputs."""
-    column = problem.outputs.index(name)
-    sequences = tuple(
-        replace(s, outputs=s.outputs[:, [column]], output_names=(name,), name=f"{s.name} {name}")
-        for s in problem.sequences
-    )
-    return Problem(f"{problem.name}, set {name}", sequences, problem.folds)
+    sequences = (replace(take_outputs(s, [name]), name=f"{s.name} {name}") for s in problem.sequences)
+    return Problem(f"{problem.name}, set {name}", tuple(sequences), problem.folds)
 
 
 def measure(experiment: Experiment, problem: Problem) -> dict[str, Any]:
@@ -29,11 +26,10 @@ def measure(experiment: Experiment, problem: Problem) -> dict[str, Any]:
     costs = {}
     for method in experiment.methods:
         if method.as_long_as is None:
-            spec = method.spec
-            with floating_point(spec.structure.precision):
-                fleet = make_problem_fleet(spec, problem, method.observation_sd)
-                step, walk = step_seconds(fleet), sweep_seconds(fleet)
-            costs[method.name] = {"step_seconds": step, "sweep_seconds": walk} | {"seconds": _total(spec, step, walk)}
+            with floating_point(method.spec.structure.precision):
+                fleet = make_problem_fleet(method.spec, problem, method.observation_sd)
+                cost = {"step_seconds": step_seconds(fleet), "sweep_seconds": sweep_seconds(fleet)}
+            costs[method.name] = cost | {"seconds": training_seconds(method.spec.to_json(), cost)}
     return {"timing": costs, "seconds": {"all": sum(c["seconds"] for c in costs.values())}}
 
 
@@ -58,7 +54,3 @@ def affordable(spec: Spec, steps: float) -> Spec:
     if steps >= 1:
         return spec.change(steps=round(steps))
     return spec.change(steps=1, cycles=max(round(spec.training.cycles * steps), 1))
-
-
-def _total(spec: Spec, step: float, walk: float) -> float:
-    return spec.training.cycles * len(spec.structure.resolutions) * (spec.training.steps * step + walk)

@@ -2,12 +2,12 @@
 
 import dataclasses
 import re
-import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from mrgpssm.errors import ConfigError
+from mrgpssm.file import read_toml
 from mrgpssm.spec import Spec, make_spec
 
 EXPERIMENTS = ("semi-synthetic", "batch-vs-resolution", "engine", "grid", "sensitivity", "complexity")
@@ -65,28 +65,25 @@ def load_experiment(what: str, scale: str) -> Experiment:
         raise ConfigError(f"There is no experiment {what!r}; choose one of {', '.join(EXPERIMENTS)}.")
     if scale not in SCALES:
         raise ConfigError(f"--scale must be one of {', '.join(SCALES)}; got {scale!r}.")
-    table = _read(what)
-    small = _read("smoke") if scale == "smoke" else {}
-    sizes = _smaller(table.pop("model", {}), small.get("model", {}))
-    evaluation = Evaluation(**(table.pop("evaluation") | small.get("evaluation", {})))
+    table, small = _read(what), _read("smoke") if scale == "smoke" else {}
+    own_small = table.pop("smoke", {})
+    if small:
+        table |= own_small
+    own, smaller = table.pop("model", {}), small.get("model", {})
+    sizes = own | smaller
+    if small:  # never more restarts than asked for
+        sizes["restarts"] = min(own.get("restarts", 1), smaller["restarts"])
     observation_sd = table.pop("observation_sd", None)
-    methods = tuple(_method(entry, sizes, small.get("model", {}), observation_sd) for entry in table.pop("method", ()))
     return Experiment(
         what=what,
         scale=scale,
         title=table.pop("title"),
         problem=table.pop("problem"),
-        methods=methods,
-        evaluation=evaluation,
+        methods=tuple(_method(entry, sizes, smaller, observation_sd) for entry in table.pop("method", ())),
+        evaluation=Evaluation(**(table.pop("evaluation") | small.get("evaluation", {}))),
         repeats=min(table.pop("repeats", 1), 2 if small else 100),
-        more=_choose_scale(table, scale) | {"smaller": small.get("model", {}), "sizes": sizes},
+        more=table | {"smaller": smaller, "sizes": sizes},
     )
-
-
-def _choose_scale(table: dict[str, Any], scale: str) -> dict[str, Any]:
-    """The rest of a config; its own `smoke` table replaces what it names."""
-    small = table.pop("smoke", {})
-    return table | small if scale == "smoke" else table
 
 
 def slug(name: str) -> str:
@@ -95,15 +92,7 @@ def slug(name: str) -> str:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(files("mrgpssm.paper").joinpath("configs", f"{name}.toml").read_text(encoding="utf-8"))
-
-
-def _smaller(given: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
-    """The smoke sizes over the given ones, but never more restarts than asked for."""
-    merged = given | small
-    if small:
-        merged["restarts"] = min(given.get("restarts", 1), small["restarts"])
-    return merged
+    return read_toml(Path(__file__).parent / "configs" / f"{name}.toml")
 
 
 def _method(

@@ -5,7 +5,7 @@ the paper's kind that need no download.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,34 +25,21 @@ _STEPS = 50
 _FRESH = 1000  # the test recording has the seed of the training recording plus this
 
 
-@dataclass(frozen=True)
-class Contender:
-    """A model of the comparison: its resolutions, latent dimensions and steps per component and cycle.
-
-    As in the paper, a GPSSM has as many latent dimensions in all as the others, and as many updates.
-    """
-
-    name: str
-    resolutions: tuple[int, ...]
-    latent_dim: int
-    steps: int
-
-
-CONTENDERS = (
-    Contender("GPSSM R=1", (1,), 4, 2 * _STEPS),
-    Contender("GPSSM R=30", (30,), 4, 2 * _STEPS),
-    Contender("MC-GPSSM R=[1,1]", (1, 1), 2, _STEPS),
-    Contender("MC-GPSSM R=[30,30]", (30, 30), 2, _STEPS),
-    Contender("MR-GPSSM R=[30,1]", (30, 1), 2, _STEPS),
-)
-MULTI = CONTENDERS[-1].name
+# As in the paper, a GPSSM has as many latent dimensions in all as the others, and as many updates.
+CONTENDERS = {
+    "GPSSM R=1": (1,),
+    "GPSSM R=30": (30,),
+    "MC-GPSSM R=[1,1]": (1, 1),
+    "MC-GPSSM R=[30,30]": (30, 30),
+    "MR-GPSSM R=[30,1]": (30, 1),
+}
+MULTI = "MR-GPSSM R=[30,1]"
 
 
 @dataclass(frozen=True)
 class Entry:
     """One contender after training: the model, scores on the fresh recording, seconds, and its free run."""
 
-    contender: Contender
     model: MRGPSSM
     scores: dict[str, float]
     seconds: float
@@ -79,7 +66,7 @@ class Demo:
     def record(self) -> dict[str, Any]:
         """The demo as numbers."""
         rows = {
-            name: o.scores | {"seconds": round(o.seconds, 1), "resolutions": list(o.contender.resolutions)}
+            name: o.scores | {"seconds": round(o.seconds, 1), "resolutions": list(CONTENDERS[name])}
             for name, o in self.entries.items()
         }
         return {
@@ -92,10 +79,19 @@ class Demo:
         }
 
 
-def run_demo(kind: str, seed: int, announce: Callable[[Contender], None], progress: bool) -> Demo:
+def run_demo(kind: str, seed: int, announce: Callable[[str], None], progress: bool) -> Demo:
     """Train every contender on one recording and let it run freely over a fresh one."""
     train, test = two_scales(kind, seed=seed), two_scales(kind, seed=seed + _FRESH)
-    entries = {o.contender.name: o for o in _enter(train, test, announce, progress)}
+    entries = {}
+    for name, resolutions in CONTENDERS.items():
+        announce(name)
+        start = time.perf_counter()
+        sizes = {"latent_dim": 4 // len(resolutions), "steps": 2 * _STEPS // len(resolutions), **SETTINGS}
+        model = MRGPSSM(resolutions, **arrange(**sizes)).fit(train.sequence, progress=progress)
+        seconds = time.perf_counter() - start
+        scores = model.score(test.sequence, samples=SAMPLES).iloc[0].to_dict()
+        run = model.simulate(test.sequence, samples=SAMPLES, quantiles=FINE_LEVELS)
+        entries[name] = Entry(model, {k: float(v) for k, v in scores.items()}, seconds, run)
     learned = entries[MULTI].forecast.components.values()
     correlations = {
         name: float(np.corrcoef(true[:, 0], part[:, 0])[0, 1])
@@ -104,24 +100,11 @@ def run_demo(kind: str, seed: int, announce: Callable[[Contender], None], progre
     return Demo(kind, seed, train, test, entries, correlations)
 
 
-def _enter(train: TwoScales, test: TwoScales, announce: Callable[[Contender], None], progress: bool) -> Iterator[Entry]:
-    for contender in CONTENDERS:
-        announce(contender)
-        start = time.perf_counter()
-        sizes = {"latent_dim": contender.latent_dim, "steps": contender.steps, **SETTINGS}
-        model = MRGPSSM(contender.resolutions, **arrange(**sizes))
-        model.fit(train.sequence, progress=progress)
-        seconds = time.perf_counter() - start
-        scores = model.score(test.sequence, samples=SAMPLES).iloc[0].to_dict()
-        run = model.simulate(test.sequence, samples=SAMPLES, quantiles=FINE_LEVELS)
-        yield Entry(contender, model, {k: float(v) for k, v in scores.items()}, seconds, run)
-
-
 def gather_demo(demo: Demo, command: str) -> RunEvidence:
     """What a report shows of the multi-resolution model, beside its rivals; nothing is simulated again."""
     entry = demo.entries[MULTI]
     rivals = (
-        OtherModel(name.split(" ")[0], other.contender.resolutions, {"y": other.scores["rmse"]})
+        OtherModel(name.split(" ")[0], CONTENDERS[name], {"y": other.scores["rmse"]})
         for name, other in demo.entries.items()
         if name != MULTI
     )

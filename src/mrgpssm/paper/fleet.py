@@ -7,13 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.data import Scaling, apply_drive, check_alike, check_lengths
 from mrgpssm.errors import ConfigError
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.problems import Problem
 from mrgpssm.spec import Spec
 from mrgpssm.training import Plan
-from mrgpssm.training.fleet import Member, make_fleet, rank_restarts
+from mrgpssm.training.fleet import Member, make_fleet, prepare_splits, rank_restarts
 
 
 @dataclass(frozen=True)
@@ -48,17 +47,10 @@ def make_problem_fleet(spec: Spec, problem: Problem, observation_sd: float | Non
             "A fleet over folds has one model per output, folds of its own and no cascade; use joint=False, folds=0, "
             "cascade=False."
         )
-    sequences = [apply_drive(spec.structure.drive, s) for s in problem.sequences]
-    check_alike(sequences)
-    scalings = []
-    for fold in problem.folds:
-        training = [sequences[n] for n in fold.train]
-        check_lengths(training, spec.structure.resolutions, spec.training.buffer + spec.training.window)
-        scalings.append(Scaling.fit(training))
+    sequences, scalings, trained = prepare_splits(spec, list(problem.sequences), [f.train for f in problem.folds])
     shape = (len(problem.folds), len(problem.outputs), spec.training.restarts)
     folds, outputs, restarts = (places.ravel() for places in np.indices(shape))
     seeds = spec.training.seed + folds
-    trained = [np.isin(np.arange(len(sequences)), fold.train) for fold in problem.folds]
     members = [
         Member(int(seed), int(output), int(restart), (int(output),), trained[fold], int(fold))
         for seed, fold, output, restart in zip(seeds, folds, outputs, restarts, strict=True)
@@ -68,15 +60,8 @@ def make_problem_fleet(spec: Spec, problem: Problem, observation_sd: float | Non
     if observation_sd is not None:
         noise = positive_inverse(jnp.full_like(ssm.raw_observation_noise, observation_sd))
         ssm = eqx.tree_at(lambda s: s.raw_observation_noise, ssm, noise)
-    return ProblemFleet(
-        plan=plan,
-        ssm=ssm,
-        fold=folds,
-        output=outputs,
-        restart=restarts,
-        seed=seeds,
-        output_sd=np.stack([s.output_sd for s in scalings])[folds, outputs],
-    )
+    output_sd = np.stack([s.output_sd for s in scalings])[folds, outputs]
+    return ProblemFleet(plan, ssm, folds, outputs, restarts, seeds, output_sd)
 
 
 def in_units(ssm: SSM[Component], resolutions: tuple[int, ...]) -> SSM[Component]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling
 from mrgpssm.errors import FitError
-from mrgpssm.paper.config import Evaluation, Method
+from mrgpssm.file.record import digest
+from mrgpssm.paper.config import Evaluation, Experiment, Method
 from mrgpssm.paper.evaluation import METRICS, Outcome, evaluate, lay_out_runs
 from mrgpssm.paper.fleet import ProblemFleet, choose_restarts, make_problem_fleet
 from mrgpssm.paper.problems import Problem
@@ -32,25 +34,32 @@ class ExperimentPiece:
     `needed` cannot run before it.
     """
 
-    what: str
-    scale: str
+    experiment: Experiment
     name: str
     config: dict[str, Any]
     data: dict[str, Any]
-    work: float
     run: Callable[[], dict[str, Any]]
+    work: float = 0.0
     product: Path | None = None
     needed: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        """What its record says of it, beside the results."""
+        return {
+            "experiment": self.experiment.what,
+            "scale": self.experiment.scale,
+            "name": self.name,
+            "config": self.config,
+            "config_sha256": digest(self.config),
+            "data": self.data,
+            "work": self.work,
+        }
 
 
 def fleet_work(spec: Spec, members: int) -> float:
     """A measure of training: latent states moved. Only ratios between pieces are used."""
-    steps = (
-        spec.training.cycles
-        * spec.training.steps
-        * len(spec.structure.resolutions)
-        * (spec.training.window + spec.training.buffer)
-    )
+    how = spec.training
+    steps = how.cycles * how.steps * len(spec.structure.resolutions) * (how.window + how.buffer)
     return float(steps * (0.3 + 0.7 * members / 60) * (0.5 + 0.5 * spec.structure.latent_dim / 2))
 
 
@@ -75,14 +84,7 @@ def run_method(method: Method, problem: Problem, evaluation: Evaluation, *, show
             result["through"] = {name: numbers(again.metrics[name]) for name in METRICS}
         if traces:
             result["traces"] = _traces(problem, outcome, best[0])
-    everything = laps.seconds()
-    result["seconds"] = {
-        "all": round(everything, 1),
-        "fit": round(trained, 1),
-        "evaluation": round(everything - trained, 1),
-        "step_ms": laps.step_ms(),
-    }
-    return result | {"peak_megabytes": peak_megabytes()}
+    return result | {"seconds": laps.summary(trained), "peak_megabytes": peak_megabytes()}
 
 
 class Laps:
@@ -95,21 +97,26 @@ class Laps:
     def watch(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
         """The report, with a stop-watch."""
 
-        def noted(progress: Progress) -> None:
+        def note(progress: Progress) -> None:
             self.stamps.append((time.perf_counter(), progress.done))
             report(progress)
 
-        return noted
+        return note
 
     def seconds(self) -> float:
         """Since the start."""
         return time.perf_counter() - self.began
 
-    def step_ms(self) -> float | None:
-        """The median over chunks of steps; chunks with a sweep or a compilation before them are rare enough."""
-        pairs = zip(self.stamps, self.stamps[1:], strict=False)
-        laps = [1e3 * (b[0] - a[0]) / (b[1] - a[1]) for a, b in pairs if b[1] > a[1]]
-        return round(float(np.median(laps)), 3) if laps else None
+    def summary(self, trained: float) -> dict[str, float | None]:
+        """What a record says of a fit that took so many seconds, and of what came after it."""
+        everything, laps = self.seconds(), self._step_ms()
+        parts = {"all": everything, "fit": trained, "evaluation": everything - trained}
+        step_ms = round(float(np.median(laps)), 3) if laps else None
+        return {name: round(seconds, 1) for name, seconds in parts.items()} | {"step_ms": step_ms}
+
+    def _step_ms(self) -> list[float]:
+        """Milliseconds a step in every chunk; those with a sweep or a compilation before them are rare enough."""
+        return [1e3 * (b[0] - a[0]) / (b[1] - a[1]) for a, b in pairwise(self.stamps) if b[1] > a[1]]
 
 
 def peak_megabytes() -> int | None:
@@ -133,21 +140,16 @@ def _result(
     fleet: ProblemFleet, problem: Problem, fitted: FleetFit, best: np.ndarray, outcome: Outcome
 ) -> dict[str, Any]:
     """All members column by column; a member is chosen where it has the best bound of its fold and output."""
-    mask = np.zeros(fleet.size, bool)
-    mask[best.ravel()] = True
+    variance = jax.vmap(lambda s: s.observation_variance())(fitted.state.ssm)[:, 0]
     members = _who(fleet, problem) | {
-        "chosen": mask.astype(int).tolist(),
+        "chosen": np.isin(np.arange(fleet.size), best).astype(int).tolist(),
         "alive": fitted.alive.astype(int).tolist(),
         "bound": numbers(fitted.bounds, 8),
         "skipped": np.asarray(fitted.state.health.skipped).tolist(),
-        "noise_sd": numbers(np.sqrt(np.asarray(_variance(fitted), float))),
+        "noise_sd": numbers(np.sqrt(np.asarray(variance, float))),
     }
     members |= {name: numbers(outcome.metrics[name]) for name in METRICS}
     return {"members": members, "sequence_rmse": numbers(outcome.sequence_rmse[best.ravel()], 4), "failure": None}
-
-
-def _variance(fitted: FleetFit):
-    return jax.vmap(lambda s: s.observation_variance())(fitted.state.ssm)[:, 0]
 
 
 def _all_diverged(fleet: ProblemFleet, problem: Problem, message: str, seconds: float) -> dict[str, Any]:

@@ -78,9 +78,5 @@ def measurement(scale: str, root: str | None) -> Sequence:
 def halves_problem(name: str, sequence: Sequence, repeats: int) -> Problem:
     """The first half trains and the second tests; every repeat is a fold of its own, so that its seed differs."""
     middle = len(sequence) // 2
-    parts = tuple(_part(sequence, rows) for rows in (slice(None, middle), slice(middle, None)))
+    parts = tuple(sequence.take(rows) for rows in (slice(None, middle), slice(middle, None)))
     return Problem(name, parts, tuple(ProblemFold((0,), (1,), (0,)) for _ in range(repeats)))
-
-
-def _part(s: Sequence, rows: slice) -> Sequence:
-    return Sequence(s.inputs[rows], s.outputs[rows], s.dt, None, s.input_names, s.output_names, s.units, s.name)

@@ -1,7 +1,5 @@
 """Records of finished pieces: where they lie, how they are recognised, and how numbers go into them."""
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,11 +12,6 @@ from mrgpssm.paper.config import DEFAULTS, EXPERIMENTS, slug
 
 VERSION = 1
 _COLUMNS = {"output", "fold", "restart", "chosen", "alive", "output_sd", "rmse"}  # of the members
-
-
-def digest(content: Any) -> str:
-    """SHA-256 of JSON values."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def save_record(out: Path, content: dict[str, Any]) -> Path:

@@ -18,7 +18,7 @@ from mrgpssm.paper import batches, costs, semisynthetic
 from mrgpssm.paper.config import Experiment, load_experiment, slug
 from mrgpssm.paper.pieces import ExperimentPiece, fleet_work, run_method
 from mrgpssm.paper.problems import Problem, engine_problem, measurement
-from mrgpssm.paper.records import digest, is_done, read_records, save_record
+from mrgpssm.paper.records import is_done, read_records, save_record
 from mrgpssm.sweep.cluster import connect, run_tasks
 from mrgpssm.sweep.engine import Workers
 
@@ -64,7 +64,7 @@ def reproduce(
                 break
         else:
             tell(f"{what}: {piece.name} ..." + (f" (about {seconds:.0f} s)" if seconds else ""))
-            save_record(setting.out, _describe(piece) | piece.run())
+            save_record(setting.out, piece.describe() | piece.run())
             ran.append(piece.name)
         if wanted is not None:
             break
@@ -110,78 +110,40 @@ def is_finished(piece: ExperimentPiece, records: list[dict[str, Any]]) -> bool:
 def pieces(what: str, setting: Setting, tell: Callable[[str], None]) -> Iterator[ExperimentPiece]:
     """The pieces of an experiment, in the order in which they can run."""
     experiment = load_experiment(what, setting.scale)
+    if experiment.problem == "cost":
+        data = costs.cost_problem(experiment.more["rows"]).describe()
+        yield ExperimentPiece(experiment, "cost", experiment.more, data, partial(costs.measure, experiment, tell))
+        return
     if experiment.problem == "engine":
-        yield from _methods(experiment, engine_problem(setting.scale, setting.root), setting)
-    elif experiment.problem == "semi-synthetic":
-        yield _latents(experiment, setting)
-        problem = semisynthetic.ready_sets(experiment, setting.scale, setting.root, setting.out)
-        yield from _methods(experiment, problem, setting)
-    elif experiment.problem == "set S":
+        problem = engine_problem(setting.scale, setting.root)
+    else:
         sets = load_experiment("semi-synthetic", setting.scale)
         yield _latents(sets, setting)
-        problem = batches.only_set(semisynthetic.ready_sets(sets, setting.scale, setting.root, setting.out), "S")
-        yield _timing(experiment, problem, setting)
-        yield from _methods(experiment, problem, setting)
-    else:
-        yield _costs(experiment, setting, tell)
+        problem = semisynthetic.ready_sets(sets, setting.root, setting.out)
+    if experiment.problem == "set S":
+        problem = batches.only_set(problem, "S")
+        config = {"methods": [experiment.config(m) for m in experiment.methods]}
+        run = partial(batches.measure, experiment, problem)
+        yield ExperimentPiece(experiment, batches.TIMING, config, problem.describe(), run, needed=True)
+    yield from _methods(experiment, problem, setting)
 
 
 def _methods(experiment: Experiment, problem: Problem, setting: Setting) -> Iterator[ExperimentPiece]:
-    data, traces = problem.describe(), experiment.problem == "semi-synthetic"
-    for given in experiment.methods:
-        method = batches.in_equal_time(experiment, given, read_records(setting.out, setting.scale))
+    data, how = problem.describe(), {"show": setting.show, "traces": experiment.problem == "semi-synthetic"}
+    for asked in experiment.methods:
+        method = batches.in_equal_time(experiment, asked, read_records(setting.out, setting.scale))
         members = len(problem.folds) * len(problem.outputs) * method.spec.training.restarts
-
-        def run(method=method) -> dict[str, Any]:
-            return run_method(method, problem, experiment.evaluation, show=setting.show, traces=traces)
-
+        run = partial(run_method, method, problem, experiment.evaluation, **how)
         work = fleet_work(method.spec, members)
-        yield ExperimentPiece(experiment.what, setting.scale, method.name, experiment.config(method), data, work, run)
+        yield ExperimentPiece(experiment, method.name, experiment.config(method), data, run, work)
 
 
 def _latents(experiment: Experiment, setting: Setting) -> ExperimentPiece:
     source = measurement(setting.scale, setting.root)
     config, data = semisynthetic.latents_mark(experiment, source)
     path = semisynthetic.latents_path(setting.out, setting.scale)
-
-    def run() -> dict[str, Any]:
-        latents, result = semisynthetic.make_latents(experiment, source, show=setting.show)
-        semisynthetic.save_latents(path, latents, config, data["sha256"])
-        return result | {"traces": semisynthetic.latent_traces(latents, source.dt)}
-
-    return ExperimentPiece(experiment.what, setting.scale, "latents", config, data, 0.0, run, path, needed=True)
-
-
-def _timing(experiment: Experiment, problem: Problem, setting: Setting) -> ExperimentPiece:
-    config = {"methods": [experiment.config(m) for m in experiment.methods]}
-
-    def run() -> dict[str, Any]:
-        return batches.measure(experiment, problem)
-
-    return ExperimentPiece(
-        experiment.what, setting.scale, batches.TIMING, config, problem.describe(), 0.0, run, needed=True
-    )
-
-
-def _costs(experiment: Experiment, setting: Setting, tell: Callable[[str], None]) -> ExperimentPiece:
-    problem = costs.cost_problem(experiment.more["rows"])
-
-    def run() -> dict[str, Any]:
-        return costs.measure(experiment, tell)
-
-    return ExperimentPiece(experiment.what, setting.scale, "cost", experiment.more, problem.describe(), 0.0, run)
-
-
-def _describe(piece: ExperimentPiece) -> dict[str, Any]:
-    return {
-        "experiment": piece.what,
-        "scale": piece.scale,
-        "name": piece.name,
-        "config": piece.config,
-        "config_sha256": digest(piece.config),
-        "data": piece.data,
-        "work": piece.work,
-    }
+    run = partial(semisynthetic.make_latents, experiment, source, path, show=setting.show)
+    return ExperimentPiece(experiment, "latents", config, data, run, product=path, needed=True)
 
 
 def _estimate(piece: ExperimentPiece, records: list[dict[str, Any]]) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Sequence
+from mrgpssm.data.sequence import take_outputs
 from mrgpssm.errors import DataError
 from mrgpssm.file import pack, read_tensors, unpack, write_atomic
 from mrgpssm.paper.config import Experiment
@@ -32,46 +33,39 @@ def latents_path(out: Path, scale: str) -> Path:
     return out / scale / "semi-synthetic" / "latents.safetensors"
 
 
-def make_latents(
-    experiment: Experiment, source: Sequence, *, show: bool
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Learn every output's latent state; returns x̄ (T,) by output, and what the record says."""
+def make_latents(experiment: Experiment, source: Sequence, path: Path, *, show: bool) -> dict[str, Any]:
+    """Learn every output's latent state x̄ (T,) and write them to a file; returns what the record says."""
     latents, members, laps = {}, {}, Laps()
     for key, resolution in (("fast", FAST), ("slow", SLOW)):
         names = experiment.more["sets"][key]
-        problem = Problem("one measurement", (_only(source, names),), (ProblemFold((0,), (0,)),))
-        options = make_spec(_settings(experiment) | {"resolutions": [resolution]}).fixed()
+        problem = Problem("one measurement", (take_outputs(source, names),), (ProblemFold((0,), (0,)),))
+        spec = make_spec(_settings(experiment) | {"resolutions": [resolution]}).fixed()
         with (
-            floating_point(options.structure.precision),
-            reporter(show, options.structure.resolutions, f"latents {key}") as report,
+            floating_point(spec.structure.precision),
+            reporter(show, spec.structure.resolutions, f"latents {key}") as report,
         ):
-            fleet = make_problem_fleet(options, problem, experiment.methods[0].observation_sd)
+            fleet = make_problem_fleet(spec, problem, experiment.methods[0].observation_sd)
             fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), laps.watch(report.steps))
-            best = choose_restarts(fleet, fitted.bounds)[0]
-            layout = lay_out_runs(fleet, problem)
-            outcome = evaluate(
-                fitted.state.ssm, fleet, layout, experiment.evaluation, seed=options.training.seed, keep=best.tolist()
-            )
+            best, layout = choose_restarts(fleet, fitted.bounds)[0].tolist(), lay_out_runs(fleet, problem)
+            seed = spec.training.seed
+            outcome = evaluate(fitted.state.ssm, fleet, layout, experiment.evaluation, seed=seed, keep=best)
         for name, member in zip(names, best, strict=True):
-            latents[name] = outcome.mean[int(member)][0].astype(np.float32)
+            latents[name] = outcome.mean[member][0].astype(np.float32)
             members[name] = {
                 "resolution": resolution,
                 "bound": float(fitted.bounds[member]),
                 "rmse": round(float(outcome.metrics["rmse"][member]), 4),
                 "std": round(float(latents[name].std()), 4),
             }
-    return latents, {"latents": members, "seconds": {"all": round(laps.seconds(), 1)}}
+    seconds = {"all": round(laps.seconds(), 1)}
+    config, data = latents_mark(experiment, source)
+    save_latents(path, latents, config, data["sha256"])
+    return {"latents": members, "seconds": seconds, "traces": latent_traces(latents, source.dt)}
 
 
 def save_latents(path: Path, latents: dict[str, np.ndarray], config: dict[str, Any], data: str) -> None:
     """One file, with the config and the hash of the data that it was made from."""
     write_atomic(path, pack(_KIND, {"config": config, "data": data}, dict(latents)))
-
-
-def load_latents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The latents, and the config and data they were made from."""
-    content, tensors = unpack(read_tensors(path), _KIND, str(path))
-    return {name: np.asarray(value, float) for name, value in tensors.items()}, content
 
 
 def latents_mark(experiment: Experiment, source: Sequence) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -81,25 +75,20 @@ def latents_mark(experiment: Experiment, source: Sequence) -> tuple[dict[str, An
     return config, whole.describe()
 
 
-def ready_sets(experiment: Experiment, scale: str, root: str | None, out: Path) -> Problem:
+def ready_sets(experiment: Experiment, root: str | None, out: Path) -> Problem:
     """The four sets as outputs of one sequence, first half for training; the latents must have been made."""
-    path = latents_path(out, scale)
+    path = latents_path(out, experiment.scale)
     if not path.exists():
         raise DataError(f"{path} is missing; run `mrgpssm reproduce semi-synthetic --only latents` first.")
-    source = measurement(scale, root)
+    source = measurement(experiment.scale, root)
     config, data = latents_mark(experiment, source)
-    latents, made = load_latents(path)
-    if made.get("data") != data["sha256"] or not agree(made.get("config"), config):
+    content, tensors = unpack(read_tensors(path), _KIND, str(path))
+    if content.get("data") != data["sha256"] or not agree(content.get("config"), config):
         raise DataError(f"{path} was made with another config or other data; delete it and run semi-synthetic again.")
-    names = list(experiment.more["sets"]["sums"])
-    sets = np.stack([sum_of(latents, experiment.more["sets"]["sums"][name]) for name in names], axis=1)
-    sequence = Sequence(source.inputs, sets, source.dt, None, source.input_names, tuple(names), {}, "semi-synthetic")
+    sums = experiment.more["sets"]["sums"]
+    sets = np.stack([sum(np.asarray(tensors[part], float) for part in parts) for parts in sums.values()], axis=1)
+    sequence = Sequence(source.inputs, sets, source.dt, None, source.input_names, tuple(sums), {}, "semi-synthetic")
     return halves_problem("semi-synthetic, measurement 15", sequence, experiment.repeats)
-
-
-def sum_of(latents: dict[str, np.ndarray], parts: list[str]) -> np.ndarray:
-    """Σ x̄ over the named outputs."""
-    return np.sum([latents[part] for part in parts], axis=0)
 
 
 def latent_traces(latents: dict[str, np.ndarray], dt: float) -> dict[str, Any]:
@@ -121,9 +110,3 @@ def _settings(experiment: Experiment) -> dict[str, Any]:
     table = experiment.more["sets"]
     given = {key: value for key, value in table.items() if key not in ("fast", "slow", "sums")}
     return given | experiment.more["smaller"]
-
-
-def _only(source: Sequence, names: list[str]) -> Sequence:
-    columns = [source.output_names.index(name) for name in names]
-    outputs = source.outputs[:, columns]
-    return Sequence(source.inputs, outputs, source.dt, None, source.input_names, tuple(names), {}, source.name)

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill
+from mrgpssm.data import Scaling, Sequence
+from mrgpssm.data.sequence import take_outputs
 from mrgpssm.errors import FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.file.record import write_record
@@ -17,7 +18,7 @@ from mrgpssm.prediction.fitted import FittedModel, write_model
 from mrgpssm.prediction.predict import scores
 from mrgpssm.sweep.runs import FORMAT, Loaded, Pack, Run, load_splits, record_path
 from mrgpssm.training import FleetFit, begin, fit_fleet
-from mrgpssm.training.fleet import Member, make_fleet
+from mrgpssm.training.fleet import Member, make_fleet, prepare_splits
 
 
 def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> list[str]:
@@ -32,7 +33,7 @@ def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> li
     for run, model in zip(pack.runs, fitted, strict=True):
         result: dict[str, Any] = {"failure": failure, "scores": None, "bounds": None}
         if model is not None and np.isfinite(model.bounds).any():
-            table = scores(model, [_only(s, run.output) for s in data[run.split][1]], samples, 0)
+            table = scores(model, [take_outputs(s, [run.output]) for s in data[run.split][1]], samples, 0)
             result |= {"scores": {k: float(v) for k, v in table.iloc[0].items()}, "bounds": model.bounds[0].tolist()}
             if keep_models:
                 write_model(directory / "models" / f"{run.id}.mrgpssm", model)
@@ -46,39 +47,22 @@ def run_pack(pack: Pack, directory: Path, samples: int, keep_models: bool) -> li
 def train(pack: Pack, data: Loaded) -> list[FittedModel]:
     """The fitted model of every run; each gets what it gets alone."""
     spec, names = pack.spec, [s.name for s in pack.dataset.splits]
-    halves = [data[name][0] for name in names]
-    everything, places = _distinct(halves)
-    check_alike(everything)
-    for half in halves:
-        check_lengths(
-            [fill(s).sequence for s in half], spec.structure.resolutions, spec.training.buffer + spec.training.window
-        )
-    measured = [apply_drive(spec.structure.drive, s) for s in everything]
-    driven = [apply_drive(spec.structure.drive, fill(s).sequence) for s in everything]
-    scalings = {name: Scaling.fit([measured[i] for i in at]) for name, at in zip(names, places, strict=True)}
-    trained = {name: np.isin(np.arange(len(everything)), at) for name, at in zip(names, places, strict=True)}
-    columns = {run.output: (everything[0].output_names.index(run.output),) for run in pack.runs}
+    distinct = {id(s): s for name in names for s in data[name][0]}  # splits share sequences
+    places, everything = {key: place for place, key in enumerate(distinct)}, list(distinct.values())
+    splits = [[places[id(s)] for s in data[name][0]] for name in names]
+    driven, scalings, trained = prepare_splits(spec, everything, splits)
+    outputs = everything[0].output_names
     members = [
-        Member(run.spec.training.seed, 0, number, columns[run.output], trained[run.split], names.index(run.split))
+        Member(run.spec.training.seed, 0, number, (outputs.index(run.output),), trained[split], split)
         for run in pack.runs
+        for split in [names.index(run.split)]
         for number in range(spec.training.restarts)
     ]
     with floating_point(spec.structure.precision):
-        plan, ssm = make_fleet(spec, driven, list(scalings.values()), members)
+        plan, ssm = make_fleet(spec, driven, scalings, members)
         fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
-    return [_take_run(pack, i, run, fleet, scalings[run.split], everything[0]) for i, run in enumerate(pack.runs)]
-
-
-def _distinct(halves: list[list[Sequence]]) -> tuple[list[Sequence], list[list[int]]]:
-    """All distinct training sequences, and the indices of those of every split."""
-    everything: list[Sequence] = []
-    places = []
-    for half in halves:
-        for s in half:
-            if not any(s is other for other in everything):
-                everything.append(s)
-        places.append([next(i for i, other in enumerate(everything) if other is s) for s in half])
-    return everything, places
+    by_name = dict(zip(names, scalings, strict=True))
+    return [_take_run(pack, i, run, fleet, by_name[run.split], everything[0]) for i, run in enumerate(pack.runs)]
 
 
 def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
@@ -89,12 +73,7 @@ def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scalin
     )
     column = [first.output_names.index(run.output)]
     narrow = Scaling(scaling.input_mean, scaling.input_sd, scaling.output_mean[column], scaling.output_sd[column])
-    return best_restarts(run.spec, own, narrow, _only(first, run.output))
-
-
-def _only(s: Sequence, output: str) -> Sequence:
-    column = s.output_names.index(output)
-    return replace(s, outputs=s.outputs[:, [column]], output_names=(output,))
+    return best_restarts(run.spec, own, narrow, take_outputs(first, [run.output]))
 
 
 def _describe(run: Run) -> dict[str, Any]:

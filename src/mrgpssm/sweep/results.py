@@ -33,13 +33,9 @@ def write_results(directory: Path, table: pd.DataFrame) -> list[Path]:
         table.to_parquet(buffer, index=False)
         written.append(directory / "results.parquet")
         write_atomic(written[-1], buffer.getvalue())
-    if (
-        find_spec("matplotlib") is not None
-        and "nrmse" in table.columns
-        and bool(table["nrmse"].notna().to_numpy().any())
-    ):
+    if find_spec("matplotlib") is not None and "nrmse" in table.columns and table["nrmse"].notna().to_numpy().any():
         written.append(directory / "comparison.png")
-        write_atomic(written[-1], comparison(table))
+        draw_comparison(table, written[-1])
     return written
 
 
@@ -50,11 +46,11 @@ def label(row: pd.Series) -> str:
     return ", ".join(p for p in parts if not p.startswith("seed=")) or "all"
 
 
-def comparison(table: pd.DataFrame) -> bytes:
-    """One panel per dataset and output: a dot per split and seed, a bar at the median of every setting (PNG)."""
+def draw_comparison(table: pd.DataFrame, path: Path) -> None:
+    """One panel per dataset and output: a dot per split and seed, a bar at the median of every setting."""
     kept = table.dropna(subset=["nrmse"]).assign(label=lambda t: t.apply(label, axis=1))
     panels, names = list(kept.groupby(["dataset", "output"])), sorted(kept["label"].unique())
-    figures = need("matplotlib.figure", "The figure of a sweep needs matplotlib", "plot")
+    figures = need("mrgpssm.report.figures", "The figure of a sweep needs matplotlib", "plot")
     figure = figures.Figure(figsize=(3 + 3 * len(panels), 1.2 + 0.45 * len(names)), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axis, (key, part) in zip(axes, panels, strict=True):
@@ -67,9 +63,7 @@ def comparison(table: pd.DataFrame) -> bytes:
         axis.set_xlabel("RMSE / deviation of the test data")
         axis.grid(alpha=0.3)
     axes[0].set_yticks(range(len(names)), [drawable(name) for name in names], fontsize=8)
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    return buffer.getvalue()
+    figures.save_figure(figure, path, dpi=120)
 
 
 def _row(record: dict[str, Any], varied: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mrgpssm.data import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
-from mrgpssm.file.record import read_record
+from mrgpssm.file.record import digest, read_record
 from mrgpssm.spec import Spec
 from mrgpssm.sweep.config import SweepConfig, SweepDataset
 
@@ -61,8 +61,7 @@ def fingerprint(sequences: Iterable[Sequence], output: str) -> str:
     sha = hashlib.sha256()
     for s in sequences:
         sha.update(json.dumps([s.input_names, output, s.dt, s.inputs.shape]).encode())
-        parts = (s.inputs, s.outputs[:, s.output_names.index(output)], s.clock())
-        for array in parts:
+        for array in (s.inputs, s.outputs[:, s.output_names.index(output)], s.clock()):
             sha.update(np.ascontiguousarray(array).tobytes())
     return sha.hexdigest()
 
@@ -76,7 +75,7 @@ def make_runs(config: SweepConfig) -> tuple[list[Run], dict[str, SweepDataset]]:
                 data = [fingerprint(half, output) for half in (train, test)]
                 for spec in config.specs:
                     identity = [FORMAT, spec.to_json(), data, config.samples]
-                    name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
+                    name = digest(identity)[:20]
                     runs.setdefault(name, Run(name, dataset.name, split, output, spec))
     return list(runs.values()), {d.name: d for d in config.datasets}
 

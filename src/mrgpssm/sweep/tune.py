@@ -103,7 +103,6 @@ def _numeric(name: str) -> Whole | Number | None:
 
 def tune(config: TuneConfig, workers: int, tell: Callable[[str], None]) -> BestTrial:
     """Run the missing trials, in this process or in several, and return the best trial."""
-    _optuna()
     study = _study(config, 0)
     if study.user_attrs.get("identity", config.identity()) != config.identity():
         raise ConfigError(f"{config.journal} belongs to another search; choose another run.directory, or delete it.")
@@ -149,12 +148,8 @@ def _work_aside(config: TuneConfig, seed: int) -> None:
     _work(config, seed, None)
 
 
-def _optuna() -> Any:
-    return need("optuna", "mrgpssm tune needs Optuna", "tune")
-
-
 def _study(config: TuneConfig, seed: int) -> Any:
-    optuna = _optuna()
+    optuna = need("optuna", "mrgpssm tune needs Optuna", "tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     config.journal.parent.mkdir(parents=True, exist_ok=True)
     open_lock(config.journal).close()  # Optuna would follow a link and wait for a pipe
@@ -170,7 +165,12 @@ def _count_finished(study: Any) -> int:
 
 def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> None:
     """Run trials until all workers together have run enough."""
-    study, data = _study(config, seed), _load(config)
+    study, data = _study(config, seed), config.run.data
+    columns, gaps = Columns(data.inputs, data.outputs, data.time, data.dt), data.gaps
+    training, validation = (
+        read_sequences(list(files), columns, gaps=gaps)  # pyright: ignore[reportArgumentType]
+        for files in (data.files, data.validation)
+    )
 
     def stop(study: Any, trial: Any) -> None:
         if tell is not None:
@@ -179,20 +179,12 @@ def _work(config: TuneConfig, seed: int, tell: Callable[[str], None] | None) -> 
             study.stop()
 
     if _count_finished(study) < config.trials:
-        study.optimize(lambda trial: _objective(config, data, trial), callbacks=[stop], catch=(FitError,))
+        study.optimize(
+            lambda trial: _objective(config, training, validation, trial), callbacks=[stop], catch=(FitError,)
+        )
 
 
-def _load(config: TuneConfig) -> tuple[list[Sequence], list[Sequence]]:
-    data = config.run.data
-    columns = Columns(data.inputs, data.outputs, data.time, data.dt)
-    training, validation = (
-        read_sequences(list(files), columns, gaps=data.gaps)  # pyright: ignore[reportArgumentType]
-        for files in (data.files, data.validation)
-    )
-    return training, validation
-
-
-def _objective(config: TuneConfig, data: tuple[list[Sequence], list[Sequence]], trial: Any) -> float:
+def _objective(config: TuneConfig, training: list[Sequence], validation: list[Sequence], trial: Any) -> float:
     """The metric on the validation free run, averaged over outputs; infinite if the options do not fit the data."""
     names = [", ".join(map(str, candidate)) for candidate in config.resolutions]
     chosen = config.resolutions[names.index(trial.suggest_categorical("resolutions", names))]
@@ -202,7 +194,7 @@ def _objective(config: TuneConfig, data: tuple[list[Sequence], list[Sequence]], 
         options[name] = trial.suggest_int(name, low, high) if whole else trial.suggest_float(name, low, high, log=True)
     trial.set_user_attr("options", options)
     try:
-        model = MRGPSSM.from_spec(config.run.spec.change(**options)).fit(data[0], progress=False)
+        model = MRGPSSM.from_spec(config.run.spec.change(**options)).fit(training, progress=False)
     except DataError:
         return float("inf")
-    return float(np.mean(model.score(data[1])[config.metric].to_numpy()))
+    return float(np.mean(model.score(validation)[config.metric].to_numpy()))

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mrgpssm.training.backfit import Plan, Snapshot, driving_states, train_turn
 from mrgpssm.training.journal import Journal
@@ -20,8 +21,10 @@ def estimate(plan: Plan, start: Snapshot) -> dict[str, Any]:
     settings, parts = plan.settings, len(plan.resolutions)
     turns = sum(len(team) for _, team in plan.schedule)  # as if each component of a turn trained alone
     longest = int(jnp.max(plan.series.lengths))
-    step_seconds = _step_seconds(plan, start)
-    steps, sweep_seconds = turns * settings.steps, _row_seconds(plan, start, longest) * longest * (turns + parts)
+    step_seconds, rows = float(np.mean(time_steps(plan, start, 2))), min(_ROWS, longest)
+    time_sweep(plan, start, rows, rows)  # compiles
+    row_seconds = time_sweep(plan, start, rows, rows) / rows
+    steps, sweep_seconds = turns * settings.steps, row_seconds * longest * (turns + parts)
     return {
         "members": int(plan.tasks.columns.shape[0]),
         "steps": steps,
@@ -32,29 +35,23 @@ def estimate(plan: Plan, start: Snapshot) -> dict[str, Any]:
     }
 
 
-def _step_seconds(plan: Plan, start: Snapshot) -> float:
-    """The second and third of three chunks of two steps: the first one compiles."""
-    short = replace(plan, settings=replace(plan.settings, steps=3 * _STEPS, chunk=_STEPS))
+def time_steps(plan: Plan, start: Snapshot, chunks: int) -> np.ndarray:
+    """(chunks,) seconds of a step of the component that trains first, by chunks of two; one more before compiles."""
+    short = replace(plan, settings=replace(plan.settings, steps=(chunks + 1) * _STEPS, chunk=_STEPS))
     journal = Journal(short.settings, len(plan.schedule), start.alive, (), lambda _: None)
     stamps: list[float] = []
     train_turn(short, start, journal, lambda _: stamps.append(time.perf_counter()))
-    return (stamps[2] - stamps[0]) / (2 * _STEPS)
+    return np.diff(stamps) / _STEPS
 
 
-def _row_seconds(plan: Plan, start: Snapshot, longest: int) -> float:
-    """One row of all sequences in a sweep; the first of two sweeps compiles."""
-    settings, rows = plan.settings, min(_ROWS, longest)
+def time_sweep(plan: Plan, start: Snapshot, rows: int, chunk: int) -> float:
+    """Seconds of a sweep of the first component over the first rows of all sequences."""
     component, cache = start.state.ssm.components[0], start.state.caches[0]
     slower = driving_states(start.state.ssm, start.state.caches, 0)
-    walks = {"samples": settings.samples, "chunk": rows, "longest": rows, "keys": plan.tasks.key}
-
-    def once() -> float:
-        began = time.perf_counter()
-        jax.block_until_ready(sweep(component, plan.resolutions[0], plan.series, plan.tasks, cache, slower, **walks))
-        return time.perf_counter() - began
-
-    once()
-    return once() / rows
+    walks = {"samples": plan.settings.samples, "chunk": chunk, "longest": rows, "keys": plan.tasks.key}
+    began = time.perf_counter()
+    jax.block_until_ready(sweep(component, plan.resolutions[0], plan.series, plan.tasks, cache, slower, **walks))
+    return time.perf_counter() - began
 
 
 def _bytes(tree: object) -> int:

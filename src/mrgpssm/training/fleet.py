@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.types import Key
-from mrgpssm.data import Scaling, Sequence
+from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill
 from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec
 from mrgpssm.training.backfit import Plan
@@ -41,6 +41,24 @@ class Member(NamedTuple):
     def key(self) -> Key:
         """The root of all that is random in its training."""
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.group), self.number)
+
+
+def prepare_splits(
+    spec: Spec, sequences: list[Sequence], splits: SequenceOf[SequenceOf[int]]
+) -> tuple[list[Sequence], list[Scaling], np.ndarray]:
+    """What a fleet over splits is made of, checked; a split is the numbers of the sequences that it trains on.
+
+    Returns the filled sequences with everything that drives the model, the scaling of every split, fitted on what it
+    trains on, and which sequences these are, (splits, sequences).
+    """
+    check_alike(sequences)
+    filled = [fill(s).sequence for s in sequences]
+    for split in splits:
+        window_steps = spec.training.buffer + spec.training.window
+        check_lengths([filled[i] for i in split], spec.structure.resolutions, window_steps)
+    measured, driven = ([apply_drive(spec.structure.drive, s) for s in some] for some in (sequences, filled))
+    scalings = [Scaling.fit(measured[i] for i in split) for split in splits]
+    return driven, scalings, np.stack([np.isin(np.arange(len(sequences)), split) for split in splits])
 
 
 def make_fleet(

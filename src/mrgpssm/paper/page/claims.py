@@ -5,19 +5,23 @@ put through the same tests.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from mrgpssm.data.engine import PAPER_OUTPUTS as OUTPUTS
 from mrgpssm.paper.page import published
 from mrgpssm.paper.page.results import Cell, Results
 
 Look = Callable[[str, str, str], Cell | None]
-OUTPUTS = ("PN", "HC", "NOx", "Temp")
+Verdict = tuple[bool, str]
+Test = Callable[..., Verdict]
 GOOD = 1.25  # a method is good on an output where its error is at most this times the best one's
 TARGETS = {"PN": 0.52, "HC": 0.36, "NOx": 0.15, "Temp": 0.125}
 RATIO = 0.7
 GRID = (1, 5, 10, 20, 30, 40, 50, 60, 70)
 _MR, _MR_ENGINE = "MR-GPSSM R=[30,1]", "MR-GPSSM R=[30,5,1]"
+_CLAIMS: list[tuple[str, str, Test, tuple]] = []
+_TARGETS: list[tuple[str, str, Test, tuple]] = []
 
 
 @dataclass(frozen=True)
@@ -52,72 +56,40 @@ def look_in_paper(what: str, name: str, output: str) -> Cell | None:
 
 def claims(look: Look) -> Iterator[Claim]:
     """The claims of section 4 and supplement E, in their order."""
-    for output in ("M1", "M2"):
-        yield _claim(f"MR-GPSSM is best on {output}", "table:synthetic", lambda o=output: _best_on(look, o))
-    yield _claim("Fast dynamics (F) need R=1, slow ones (S) R=30", "section 4.1", lambda: _resolution_matters(look))
-    yield _claim(
-        f"MR-GPSSM is comparable on F and S (at most {GOOD + 0.25:g} x the best)",
-        "section 4.1",
-        lambda: _comparable(look),
-    )
-    for what in ("time", "steps"):
-        yield _claim(
-            f"A large batch (B=1500) does not replace resolution at equal {what}",
-            "table:batchsizeVSresolution",
-            lambda what=what: _batches(look, what),
-        )
-    yield _claim(
-        "Slow dynamics prevail in Temp: R=30 beats R=1 there and nowhere else, and its best R is the slowest",
-        "figapp:gridsearch",
-        lambda: _grid(look),
-    )
-    yield _claim(
-        f"MR-GPSSM is the only method good on all four outputs (at most {GOOD:g} x the best)",
-        "fig:engine",
-        lambda: _only_good(look),
-    )
-    yield _claim(
-        f"Resolution sets with a fast and a slow component do as well as the default (at most {GOOD:g} x)",
-        "table:sensitivity",
-        lambda: _mild(look),
-    )
-    yield _claim("Temp needs a slow component, HC and NOx a fast one", "table:sensitivity", lambda: _needs(look))
+    return (_decide(look, *claim) for claim in _CLAIMS)
 
 
 def targets(look: Look) -> Iterator[Claim]:
     """What this project asked of itself on the 13 files it has."""
-    for output, limit in TARGETS.items():
-        yield _claim(
-            f"Engine, MR-GPSSM on {output}: RMSE at most {limit:g}", "mean of 5 splits",
-            lambda o=output, limit=limit: _at_most(_mean(look, "engine", _MR_ENGINE, o), limit),
-        )  # fmt: skip
-    for output in ("M1", "M2"):
-        yield _claim(
-            f"Semi-synthetic {output}: MR-GPSSM at most {RATIO:g} x the best single resolution", "mean of 5 repeats",
-            lambda o=output: _ratio(look, o),
-        )  # fmt: skip
+    return (_decide(look, *target) for target in _TARGETS)
 
 
 def relative_errors(look: Look) -> dict[str, float]:
     """RMSE over MR-GPSSM's, averaged over the four outputs, by method (paper, fig:engine, rightmost plot)."""
-    try:
-        own = {o: _mean(look, "engine", _MR_ENGINE, o) for o in OUTPUTS}
-    except _MissingError:
-        return {}
     found = {}
-    for name in published.ENGINE_METHODS:
+    for name in published.METHODS["engine"]:
         try:
-            found[name] = sum(_mean(look, "engine", name, o) / own[o] for o in OUTPUTS) / len(OUTPUTS)
+            found[name] = sum(_ratios(look, "engine", name).values()) / len(OUTPUTS)
         except _MissingError:
             continue
     return found
 
 
-def _claim(text: str, source: str, decide: Callable[[], tuple[bool, str]]) -> Claim:
+def _decide(look: Look, text: str, source: str, test: Test, case: tuple) -> Claim:
     try:
-        return Claim(text, source, *decide())
+        return Claim(text, source, *test(look, *case))
     except _MissingError as missing:
         return Claim(text, source, None, str(missing))
+
+
+def _add(to: list, text: str, source: str, *cases: tuple) -> Callable[[Test], Test]:
+    """Let a test decide a claim, or one for every case, which also stands in the text."""
+
+    def register(test: Test) -> Test:
+        to.extend((text.format(*case), source, test, case) for case in cases or ((),))
+        return test
+
+    return register
 
 
 def _cell(look: Look, what: str, name: str, output: str) -> Cell:
@@ -133,59 +105,72 @@ def _mean(look: Look, what: str, name: str, output: str) -> float:
     return math.inf if math.isnan(mean) else mean
 
 
+def _ratios(look: Look, what: str, name: str, outputs: Iterable[str] = OUTPUTS) -> dict[str, float]:
+    """A method's error over that of the engine's MR-GPSSM, by output."""
+    return {o: _mean(look, what, name, o) / _mean(look, what, _MR_ENGINE, o) for o in outputs}
+
+
 def _text(value: float) -> str:
     return f"{value:.3f}" if math.isfinite(value) else "diverged"
 
 
-def _at_most(value: float, limit: float) -> tuple[bool, str]:
-    return value <= limit, _text(value)
+def _best_rival(look: Look, output: str) -> str:
+    """The best method with a single resolution on a semi-synthetic set."""
+    single = (name for name in published.METHODS["semi-synthetic"] if name != _MR)
+    return min(single, key=lambda name: _mean(look, "semi-synthetic", name, output))
 
 
-def _best_on(look: Look, output: str) -> tuple[bool, str]:
-    own = _cell(look, "semi-synthetic", _MR, output)
-    single = [name for name in published.SYNTHETIC_METHODS if name != _MR]
-    name = min(single, key=lambda n: _mean(look, "semi-synthetic", n, output))
-    rival = _cell(look, "semi-synthetic", name, output)
-    return (
-        own.high < rival.low,
-        f"{own.mean:.3f} ± {own.error:.3f} against {rival.mean:.3f} ± {rival.error:.3f} ({name})",
-    )
-
-
-def _ratio(look: Look, output: str) -> tuple[bool, str]:
-    own = _mean(look, "semi-synthetic", _MR, output)
-    rival = min(_mean(look, "semi-synthetic", n, output) for n in published.SYNTHETIC_METHODS if n != _MR)
-    return own <= RATIO * rival, f"{own:.3f} / {rival:.3f} = {own / rival:.2f}"
-
-
-def _resolution_matters(look: Look) -> tuple[bool, str]:
-    pairs = (("F", "GPSSM R=1", "GPSSM R=30"), ("F", "MC-GPSSM R=[1,1]", "MC-GPSSM R=[30,30]"),
-             ("S", "GPSSM R=30", "GPSSM R=1"), ("S", "MC-GPSSM R=[30,30]", "MC-GPSSM R=[1,1]"))  # fmt: skip
-    return _all_better(look, "semi-synthetic", pairs)
-
-
-def _batches(look: Look, what: str) -> tuple[bool, str]:
-    large = {"GPSSM R=30, B=50": "GPSSM R=1", "MC-GPSSM R=[30,30], B=50": "MC-GPSSM R=[1,1]"}
-    pairs = [("S", small, f"{big}, B=1500, equal {what}") for small, big in large.items()]
-    return _all_better(look, "batch-vs-resolution", pairs)
-
-
-def _all_better(look: Look, what: str, pairs) -> tuple[bool, str]:
+def _all_better(look: Look, what: str, pairs: Iterable[tuple[str, str, str]]) -> Verdict:
+    """Whether the first method of every (output, method, other method) has the smaller error."""
     found = [(o, _mean(look, what, a, o), _mean(look, what, b, o), a, b) for o, a, b in pairs]
     texts = (f"{o}: {_text(x)} {a}, {_text(y)} {b}" for o, x, y, a, b in found)
     return all(x < y for _, x, y, *_ in found), "; ".join(texts)
 
 
-def _comparable(look: Look) -> tuple[bool, str]:
-    single = [name for name in published.SYNTHETIC_METHODS if name != _MR]
+@_add(_CLAIMS, "MR-GPSSM is best on {}", "table:synthetic", ("M1",), ("M2",))
+def _is_best(look: Look, output: str) -> Verdict:
+    own = _cell(look, "semi-synthetic", _MR, output)
+    name = _best_rival(look, output)
+    rival = _cell(look, "semi-synthetic", name, output)
+    numbers = f"{own.mean:.3f} ± {own.error:.3f} against {rival.mean:.3f} ± {rival.error:.3f} ({name})"
+    return own.high < rival.low, numbers
+
+
+@_add(_CLAIMS, "Fast dynamics (F) need R=1, slow ones (S) R=30", "section 4.1")
+def _need_resolution(look: Look) -> Verdict:
+    methods = (("GPSSM R=1", "GPSSM R=30"), ("MC-GPSSM R=[1,1]", "MC-GPSSM R=[30,30]"))
+    pairs = [*(("F", fast, slow) for fast, slow in methods), *(("S", slow, fast) for fast, slow in methods)]
+    return _all_better(look, "semi-synthetic", pairs)
+
+
+@_add(_CLAIMS, f"MR-GPSSM is comparable on F and S (at most {GOOD + 0.25:g} x the best)", "section 4.1")
+def _is_comparable(look: Look) -> Verdict:
     ratios = {
-        o: _mean(look, "semi-synthetic", _MR, o) / min(_mean(look, "semi-synthetic", name, o) for name in single)
+        o: _mean(look, "semi-synthetic", _MR, o) / _mean(look, "semi-synthetic", _best_rival(look, o), o)
         for o in ("F", "S")
     }
     return max(ratios.values()) <= GOOD + 0.25, ", ".join(f"{o}: {r:.2f} x" for o, r in ratios.items())
 
 
-def _grid(look: Look) -> tuple[bool, str]:
+@_add(
+    _CLAIMS,
+    "A large batch (B=1500) does not replace resolution at equal {}",
+    "table:batchsizeVSresolution",
+    ("time",),
+    ("steps",),
+)
+def _prefers_resolution(look: Look, equal: str) -> Verdict:
+    large = {"GPSSM R=30, B=50": "GPSSM R=1", "MC-GPSSM R=[30,30], B=50": "MC-GPSSM R=[1,1]"}
+    pairs = [("S", small, f"{big}, B=1500, equal {equal}") for small, big in large.items()]
+    return _all_better(look, "batch-vs-resolution", pairs)
+
+
+@_add(
+    _CLAIMS,
+    "Slow dynamics prevail in Temp: R=30 beats R=1 there and nowhere else, and its best R is the slowest",
+    "figapp:gridsearch",
+)
+def _is_slow(look: Look) -> Verdict:
     error = {o: {r: _mean(look, "grid", f"GPSSM R={r}", o) for r in GRID} for o in OUTPUTS}
     best = {o: min(GRID, key=lambda r, o=o: error[o][r]) for o in OUTPUTS}
     slowest = all(best["Temp"] > best[o] for o in OUTPUTS if o != "Temp")
@@ -194,30 +179,49 @@ def _grid(look: Look) -> tuple[bool, str]:
     return slowest and sides, "; ".join(texts)
 
 
-def _only_good(look: Look) -> tuple[bool, str]:
-    worst = {}
-    floor = {o: min(_mean(look, "engine", n, o) for n in published.ENGINE_METHODS) for o in OUTPUTS}
-    for name in published.ENGINE_METHODS:
-        worst[name] = max(_mean(look, "engine", name, o) / floor[o] for o in OUTPUTS)
-    good = [name for name, ratio in worst.items() if ratio <= GOOD]
+@_add(_CLAIMS, f"MR-GPSSM is the only method good on all four outputs (at most {GOOD:g} x the best)", "fig:engine")
+def _is_only_good(look: Look) -> Verdict:
+    methods = published.METHODS["engine"]
+    floor = {o: min(_mean(look, "engine", name, o) for name in methods) for o in OUTPUTS}
+    worst = {name: max(_mean(look, "engine", name, o) / floor[o] for o in OUTPUTS) for name in methods}
     listed = ", ".join(f"{name} {ratio:.2f}" for name, ratio in worst.items())
+    good = [name for name, ratio in worst.items() if ratio <= GOOD]
     return good == [_MR_ENGINE], f"worst ratio to the best on any output: {listed}"
 
 
-def _mild(look: Look) -> tuple[bool, str]:
+@_add(
+    _CLAIMS,
+    f"Resolution sets with a fast and a slow component do as well as the default (at most {GOOD:g} x)",
+    "table:sensitivity",
+)
+def _is_mild(look: Look) -> Verdict:
     names = ("MR-GPSSM R=[30,15,7,5,1]", "MR-GPSSM R=[40,20,10,5,1]")
-    ratios = {
-        name: max(_mean(look, "sensitivity", name, o) / _mean(look, "sensitivity", _MR_ENGINE, o) for o in OUTPUTS)
-        for name in names
-    }
+    ratios = {name: max(_ratios(look, "sensitivity", name).values()) for name in names}
     return max(ratios.values()) <= GOOD, ", ".join(f"{name}: at most {r:.2f} x" for name, r in ratios.items())
 
 
-def _needs(look: Look) -> tuple[bool, str]:
-    slow = _mean(look, "sensitivity", "MR-GPSSM R=[7,5,1]", "Temp") / _mean(look, "sensitivity", _MR_ENGINE, "Temp")
-    fast = {
-        o: _mean(look, "sensitivity", "MR-GPSSM R=[40,20]", o) / _mean(look, "sensitivity", _MR_ENGINE, o)
-        for o in ("HC", "NOx")
-    }
+@_add(_CLAIMS, "Temp needs a slow component, HC and NOx a fast one", "table:sensitivity")
+def _needs_both(look: Look) -> Verdict:
+    slow = _ratios(look, "sensitivity", "MR-GPSSM R=[7,5,1]", ["Temp"])["Temp"]
+    fast = _ratios(look, "sensitivity", "MR-GPSSM R=[40,20]", ["HC", "NOx"])
     listed = ", ".join(f"{o} without a fast one {r:.2f} x" for o, r in fast.items())
     return slow > 1 and min(fast.values()) > 1, f"Temp without a slow one {slow:.2f} x, {listed}"
+
+
+@_add(_TARGETS, "Engine, MR-GPSSM on {}: RMSE at most {:g}", "mean of 5 splits", *TARGETS.items())
+def _is_at_most(look: Look, output: str, limit: float) -> Verdict:
+    value = _mean(look, "engine", _MR_ENGINE, output)
+    return value <= limit, _text(value)
+
+
+@_add(
+    _TARGETS,
+    f"Semi-synthetic {{}}: MR-GPSSM at most {RATIO:g} x the best single resolution",
+    "mean of 5 repeats",
+    ("M1",),
+    ("M2",),
+)
+def _beats_rival(look: Look, output: str) -> Verdict:
+    own = _mean(look, "semi-synthetic", _MR, output)
+    rival = _mean(look, "semi-synthetic", _best_rival(look, output), output)
+    return own <= RATIO * rival, f"{own:.3f} / {rival:.3f} = {own / rival:.2f}"

@@ -12,7 +12,7 @@ from mrgpssm.paper.config import Experiment, Method, load_experiment
 from mrgpssm.paper.records import agree, read_records
 
 FAILED = 3.0  # training deviations: an RMSE above it is three times that of predicting the mean
-_SCALED = ("rmse", "crps")
+_load_once = functools.cache(load_experiment)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Results:
 
     def experiment(self, what: str) -> Experiment:
         """The experiment's config at this scale."""
-        return _experiment(what, self.scale)
+        return _load_once(what, self.scale)
 
     def record(self, what: str, name: str) -> dict[str, Any] | None:
         """The record of a method, whichever experiment ran it, provided that its config is this one's."""
@@ -66,10 +66,9 @@ class Results:
         method = next((m for m in experiment.methods if m.name == name), None)
         own = [r for r in self.records if r["experiment"] == what and r["name"] == name]
         if method is None:
-            return own[0] if own else None
+            return next(iter(own), None)
         family = [r for r in self.records if self.experiment(r["experiment"]).problem == experiment.problem]
-        same = [r for r in (*own, *family) if _matches(experiment, method, r, r in own)]
-        return same[0] if same else None
+        return next((r for r in (*own, *family) if _matches(experiment, method, r, r in own)), None)
 
     def values(
         self, what: str, name: str, output: str, metric: str, *, unit: str = "training", through: bool = False
@@ -78,18 +77,15 @@ class Results:
         record = self.record(what, name)
         if record is None or (through and "through" not in record):
             return None
-        members = {
-            key: np.array(column, float if key != "output" else str) for key, column in record["members"].items()
-        }
-        source = members | {k: np.array(v, float) for k, v in record.get("through", {}).items()} if through else members
-        at = (members["output"] == output) & (members["chosen"] == 1)
-        failed = (members["alive"] == 0) | ~(source["rmse"] <= FAILED)
-        values = np.where(failed, np.nan, source[metric])
-        if unit == "data":
-            values = (
-                values * members["output_sd"] if metric in _SCALED else values + _shift(metric, members["output_sd"])
-            )
-        return values[at]
+        columns = record["members"] | (record["through"] if through else {})
+        members = {key: np.array(column, str if key == "output" else float) for key, column in columns.items()}
+        failed = (members["alive"] == 0) | ~(members["rmse"] <= FAILED)
+        values = np.where(failed, np.nan, members[metric])
+        if unit == "data" and metric in ("rmse", "crps"):
+            values = values * members["output_sd"]
+        elif unit == "data" and metric.startswith("nll"):  # the logarithm of a density
+            values = values + np.log(members["output_sd"])
+        return values[(members["output"] == output) & (members["chosen"] == 1)]
 
     def cell(self, what: str, name: str, output: str, metric: str, **options: Any) -> Cell | None:
         """Mean and standard error over folds; None where there is no record."""
@@ -101,16 +97,6 @@ class Results:
         names = [m.name for m in self.experiment(what).methods] or ["cost"]
         found = {name: self.record(what, name) for name in names}
         return {name: r["seconds"]["all"] for name, r in found.items() if r is not None}
-
-
-@functools.cache
-def _experiment(what: str, scale: str) -> Experiment:
-    return load_experiment(what, scale)
-
-
-def _shift(metric: str, sd: np.ndarray) -> np.ndarray:
-    """What a density's logarithm gains by a change of unit: log σ; shares gain nothing."""
-    return np.log(sd) if metric.startswith("nll") else np.zeros_like(sd)
 
 
 def _matches(experiment: Experiment, method: Method, record: dict[str, Any], own: bool) -> bool:
