@@ -39,7 +39,7 @@ def linear_system(seed: int, noise: float, rows: int = 600) -> Sequence:
 def test_arx_recovers_a_linear_system():
     train, test = [linear_system(k, 0.0) for k in range(3)], linear_system(9, 0.0)
     model = ARX(orders=(1, 2), ridges=(1e-12,)).fit(train, progress=False)
-    equation = model.equations_[0]
+    equation = model.models_[0]
     assert equation.settings.order == 2
     np.testing.assert_allclose(equation.a, [1.5, -0.7], atol=1e-4)
     scale = model.scaling_.output_sd[0] / model.scaling_.input_sd[0]
@@ -54,8 +54,8 @@ def test_refining_removes_the_bias_that_output_noise_gives_least_squares():
     options = {"orders": (2,), "ridges": (1e-9,)}
     plain = ARX(refinements=(0,), **options).fit(train, progress=False)
     both = ARX(refinements=(0, 6), **options).fit(train, progress=False)
-    assert both.equations_[0].settings.refinements == 6
-    errors = [np.abs(m.equations_[0].a - [1.5, -0.7]).max() for m in (plain, both)]
+    assert both.models_[0].settings.refinements == 6
+    errors = [np.abs(m.models_[0].a - [1.5, -0.7]).max() for m in (plain, both)]
     assert errors[1] < 0.05
     clean = linear_system(9, 0.0)
     assert both.score(clean)["rmse"].item() < plain.score(clean)["rmse"].item()
@@ -67,7 +67,7 @@ def test_an_unstable_equation_is_never_chosen():
     u = rng.standard_normal((120, 1))
     y = response([1.0], [1, -1.05], u)
     model = ARX(orders=(1, 2)).fit(Sequence(u, y), progress=False)
-    assert model.equations_[0].largest_pole() < 1
+    assert model.models_[0].largest_pole() < 1
     assert np.isfinite(model.simulate(rng.standard_normal((5000, 1))).mean).all()
 
 
@@ -88,7 +88,7 @@ def test_a_refined_equation_never_runs_worse_than_the_plain_one():
     for rounds in (0, 6):
         equation = fit_equation(forced, [y], whole([400]), ARXSettings(6, spans, 1e-3, rounds), {})
         assert equation is not None
-        errors.append(np.mean((equation.run(forced[0][6:], y[:6]) - y[6:]) ** 2))
+        errors.append(np.mean((equation.run_forced(forced[0][6:], y[:6]) - y[6:]) ** 2))
     assert errors[1] <= errors[0]
 
 
@@ -184,7 +184,7 @@ def test_subspace_recovers_several_inputs_and_outputs_exactly():
     model = Subspace(horizons=(6,), strides=(1,)).fit(
         [made_by(system, k, spread=1.0) for k in range(3)], progress=False
     )
-    assert [s.order for s in model.settings_] == [3, 3]
+    assert [chosen["order"] for chosen in model.chosen_] == [3, 3]
     for found in model.models_:
         np.testing.assert_allclose(_sorted(found.A), _sorted(system.A), atol=1e-6)
     np.testing.assert_allclose(learned(model), markov(system), atol=1e-6)
@@ -198,7 +198,7 @@ def test_one_output_is_recovered_exactly_from_recordings_that_start_anywhere(nam
     A, B = np.array([[1.5, 1.0], [-0.7, 0.0]]), np.array([[0.5], [0.2]])
     system = StateSpace.of(A, B, np.eye(1, 2), np.zeros((1, 1)), np.array([3.0]))
     model = NEW[name]().fit([made_by(system, k, rows=150 + 30 * k, spread=2.0) for k in range(4)], progress=False)
-    assert model.settings_[0].order == 2
+    assert model.chosen_[0]["order"] == 2
     np.testing.assert_allclose(_sorted(model.models_[0].A), _sorted(A), atol=1e-6)
     expected = response([0.0, 0.5, 0.2], [1, -1.5, 0.7], np.eye(40, 1)[:, 0])
     np.testing.assert_allclose(learned(model)[:, 0, 0], expected, atol=1e-6)

@@ -1,20 +1,19 @@
 """Linear difference equations with inputs (ARX), fitted by least squares or refined towards the output error."""
 
+import functools
 import itertools
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.signal import lfilter, lfiltic
 
-from mrgpssm.baselines.bands import calibrate, normal_quantiles
-from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, whole
-from mrgpssm.baselines.lags import Spans, consecutive, lag_spans, shorter, span_means
-from mrgpssm.baselines.ridge import Normal, total
-from mrgpssm.baselines.scoring import Predictive
+from mrgpssm.baselines.base import Recording, Report
+from mrgpssm.baselines.folds import RowFold, RowRange, whole
+from mrgpssm.baselines.lags import Spans, bridge, consecutive, lag_spans, shorter, span_means
+from mrgpssm.baselines.linear import AbstractLinear, Rivals, Trial, run_left_out
+from mrgpssm.baselines.regression import Normal, total
 from mrgpssm.baselines.statespace import LARGEST_POLE
-from mrgpssm.errors import FitError
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class Equation:
         """Largest modulus of a root; below 1 the free run is stable."""
         return float(np.max(np.abs(np.roots(np.concatenate([[1.0], -self.a]))), initial=0.0))
 
-    def run(self, forced: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """(T,) free run. `past` holds the outputs before it; if it is empty, the run starts in equilibrium."""
+    def run_forced(self, forced: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """(T,) free run given φ. `past` holds the outputs before it; if it is empty, the run starts in equilibrium."""
         driven = forced @ self.b + self.c
         if not len(self.a):
             return driven
@@ -51,16 +50,18 @@ class Equation:
         denominator = np.concatenate([[1.0], -self.a])
         return lfilter([1.0], denominator, driven, zi=lfiltic([1.0], denominator, newest_first))[0]
 
-    def continue_from(self, past: np.ndarray, outputs: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """(T,) free run over the inputs after a warm-up; missing warm-up outputs are simulated."""
-        forced = span_means(np.concatenate([past, inputs]), self.settings.spans)
-        recent = outputs[-max(len(self.a), 1) :]
+    def run(self, inputs: np.ndarray, warmup: Recording | None) -> np.ndarray:
+        """(T, 1) free run over the inputs after a warm-up; missing warm-up outputs are simulated."""
+        past = Recording(inputs[:0], np.empty((0, 1))) if warmup is None else warmup
+        forced = span_means(np.concatenate([past.inputs, inputs]), self.settings.spans)
+        recent = past.outputs[-max(len(self.a), 1) :, 0]
         if np.isnan(recent).any():
-            recent = np.where(np.isnan(recent), self.run(forced[: len(past)], recent[:0])[-len(recent) :], recent)
-        return self.run(forced[len(past) :], recent)
+            before = self.run_forced(forced[: len(past)], recent[:0])[-len(recent) :]
+            recent = np.where(np.isnan(recent), before, recent)
+        return self.run_forced(forced[len(past) :], recent)[:, None]
 
 
-class ARX(AbstractBaseline):
+class ARX(AbstractLinear):
     """Each output as a linear difference equation of the inputs, simulated freely.
 
     The order (0 is a finite impulse response), the kind of input lags, the ridge, and whether the fit is refined are
@@ -71,6 +72,7 @@ class ARX(AbstractBaseline):
     """
 
     title = "ARX"
+    failure = "ARX: no stable equation for output {output}; its inputs or outputs may be degenerate."
 
     def __init__(
         self,
@@ -86,37 +88,19 @@ class ARX(AbstractBaseline):
         self.reach = reach
         self.fold_count = fold_count
 
-    def learn(self, recordings: list[Recording], report: Report) -> None:
-        split = folds([len(r) for r in recordings], self.fold_count)
-        outputs = recordings[0].outputs.shape[1]
-        grid = self._grid(lag_spans([len(r) for r in recordings], self.reach))
-        tried: list[list[_EquationTrial]] = [[] for _ in range(outputs)]
+    def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
+        lengths, outputs = [len(r) for r in recordings], recordings[0].outputs.shape[1]
+        alone = [[r.column(k) for r in recordings] for k in range(outputs)]
+        tried: list[list[Trial]] = [[] for _ in alone]
+        grid = self._grid(lag_spans(lengths, self.reach))
         for (order, spans), group in itertools.groupby(grid, key=lambda s: (s.order, s.spans)):
             report(f"order {order}, {len(spans)} input lags")
             forced, alike = [span_means(r.inputs, spans) for r in recordings], list(group)
-            for column in range(outputs):
-                alone, memo = [Recording(r.inputs, r.outputs[:, [column]]) for r in recordings], {}
-                found = [_try(forced, alone, split, settings, memo) for settings in alike]
-                tried[column] += [t for t in found if t is not None]
-        self.equations_, held = [], []
-        for column, found in enumerate(tried):
-            best, equation = _best(recordings, column, found)
-            self.equations_.append(equation)
-            held.append(best.held)
-        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
-        self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
-
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        past = Recording(inputs[:0], np.empty((0, len(self.equations_)))) if warmup is None else warmup
-        pairs = zip(self.equations_, past.outputs.T, strict=True)
-        mean = np.column_stack([equation.continue_from(past.inputs, column, inputs) for equation, column in pairs])
-        return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
-
-    def describe_choice(self) -> dict[str, Any]:
-        return {
-            name: asdict(e.settings) | {"largest_pole": e.largest_pole()}
-            for name, e in zip(self.output_names_, self.equations_, strict=True)
-        }
+            for own, trials in zip(alone, tried, strict=True):
+                memo = {}
+                trials += [t for s in alike if (t := _try(forced, own, split, s, memo)) is not None]
+        for own, trials in zip(alone, tried, strict=True):
+            yield trials, functools.partial(_fit_all, own)
 
     def _grid(self, spans: Spans) -> list[ARXSettings]:
         """Plain fits for every order and both kinds of input lags; refined fits only with single input lags."""
@@ -128,15 +112,6 @@ class ARX(AbstractBaseline):
                 rounds = self.refinements if order and kind is single else (0,)
                 grid += [ARXSettings(order, kind, r, k) for r in self.ridges for k in rounds]
         return grid
-
-
-@dataclass(frozen=True)
-class _EquationTrial:
-    """The free-run error of one candidate on left-out data (see `judge`), and those free runs."""
-
-    error: float
-    settings: ARXSettings
-    held: np.ndarray
 
 
 def fit_equation(
@@ -182,7 +157,7 @@ def _free_error(
         if len(target) <= n:
             continue
         before = target[:n] if np.isfinite(target[:n]).all() else target[:0]
-        total += float(np.nansum((equation.run(forced[p.index][p.rows][n:], before) - target[n:]) ** 2))
+        total += float(np.nansum((equation.run_forced(forced[p.index][p.rows][n:], before) - target[n:]) ** 2))
     return total
 
 
@@ -191,10 +166,7 @@ def _sums(forced: np.ndarray, target: np.ndarray, a: np.ndarray, order: int) -> 
     if len(target) <= order:
         return Normal.of(np.empty((0, order + forced.shape[1])), np.empty(0))
     if np.any(a):
-        if np.isnan(target).any():
-            seen = np.flatnonzero(np.isfinite(target))
-            target = np.interp(np.arange(len(target)), seen, target[seen]) if len(seen) else target
-        target, forced = _filter(target, a), _filter(forced, a)
+        target, forced = _filter(bridge(target[:, None])[:, 0], a), _filter(forced, a)
     lagged = consecutive(target[:, None], 1, order)[order:] if order else np.empty((len(target), 0))
     return Normal.of(np.hstack([lagged, forced[order:]]), target[order:])
 
@@ -212,29 +184,17 @@ def _filter(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 def _try(
     forced: list[np.ndarray], recordings: list[Recording], split: list[RowFold], settings: ARXSettings, memo: dict
-) -> _EquationTrial | None:
-    """Free runs over every left-out row range, each after its own warm-up."""
-    held, measured, targets = [], [], [r.outputs[:, 0] for r in recordings]
+) -> Trial | None:
+    """Free runs over every left-out row range; None where a fold has no stable equation."""
+    held, targets = [], [r.outputs[:, 0] for r in recordings]
     for fold in split:
         equation = fit_equation(forced, targets, fold.train, settings, memo)
         if equation is None:
             return None
-        for p in fold.test:
-            inputs, target = recordings[p.index].inputs, targets[p.index]
-            held.append(equation.continue_from(inputs[p.warm], target[p.warm], inputs[p.test_rows]))
-            measured.append(target[p.test_rows])
-    runs = np.concatenate(held)
-    error = judge(runs[:, None], np.concatenate(measured)[:, None], split).item()
-    return _EquationTrial(error, settings, runs) if np.isfinite(error) else None
+        held += run_left_out(equation, recordings, fold.test)
+    return Trial(settings, np.concatenate(held)[:, 0])
 
 
-def _best(recordings: list[Recording], column: int, tried: list[_EquationTrial]) -> tuple[_EquationTrial, Equation]:
-    """The candidate with the lowest error that is also stable when fitted to all data, and its equation."""
-    everything = whole([len(r) for r in recordings])
-    targets = [r.outputs[:, column] for r in recordings]
-    for candidate in sorted(tried, key=lambda t: t.error):
-        forced = [span_means(r.inputs, candidate.settings.spans) for r in recordings]
-        equation = fit_equation(forced, targets, everything, candidate.settings, {})
-        if equation is not None:
-            return candidate, equation
-    raise FitError(f"ARX: no stable equation for output {column + 1}; its inputs or outputs may be degenerate.")
+def _fit_all(recordings: list[Recording], settings: ARXSettings) -> Equation | None:
+    forced = [span_means(r.inputs, settings.spans) for r in recordings]
+    return fit_equation(forced, [r.outputs[:, 0] for r in recordings], whole(list(map(len, recordings))), settings, {})

@@ -53,3 +53,13 @@ def exponential_averages(inputs: np.ndarray, scales: tuple[float, ...]) -> np.nd
         keep = 1 - 1 / scale
         found.append(lfilter([1 / scale], [1, -keep], inputs, axis=0, zi=keep * inputs[:1])[0])
     return np.concatenate(found, axis=1)
+
+
+def bridge(outputs: np.ndarray) -> np.ndarray:
+    """(T, D_y) outputs with missing values interpolated; a column without any value is left unchanged."""
+    filled = outputs.copy()
+    for column in filled.T:
+        seen = np.flatnonzero(np.isfinite(column))
+        if len(seen):
+            column[:] = np.interp(np.arange(len(column)), seen, column[seen])
+    return filled

@@ -1,7 +1,7 @@
 """The GRU behind `fit`, `simulate` and `score`; several of them can be trained as one fleet."""
 
 import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.baselines.bands import Calibration, calibrate
+from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
-from mrgpssm.baselines.gru.fleet import BestWeights, GruMember, left_out, simulate, train
-from mrgpssm.baselines.gru.layout import Candidate, Layout, lay_out, network_features
+from mrgpssm.baselines.gru.fleet import BestWeights, left_out, simulate, train
+from mrgpssm.baselines.gru.layout import Layout, lay_out, network_features
 from mrgpssm.baselines.gru.network import Weights
-from mrgpssm.baselines.scoring import Predictive
 from mrgpssm.data import Sequence
 
 _CHUNK_ROWS = 4096
@@ -22,14 +21,18 @@ _CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class OutputNetworks:
-    """The restarts of one output, stacked, with the settings that won and their calibration."""
+    """The restarts of one output, stacked, and their calibration."""
 
-    candidate: Candidate
     weights: Weights
     units: np.ndarray
     inputs: np.ndarray
     calibration: Calibration
-    left_out_loss: float
+
+    def take(self, number: int) -> "OutputNetworks":
+        """One restart of the ensemble."""
+        own = slice(number, number + 1)
+        weights = jax.tree.map(lambda w: w[own], self.weights)
+        return replace(self, weights=weights, units=self.units[own], inputs=self.inputs[own])
 
 
 class GRU(AbstractBaseline):
@@ -70,7 +73,7 @@ class GRU(AbstractBaseline):
     def learn(self, recordings: list[Recording], report: Report) -> None:
         learn_together([self], [recordings], report)
 
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
+    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
         columns = range(len(self.outputs_))
         x = np.stack([self._network_inputs(inputs, warmup, column) for column in columns])
         masks = np.concatenate([np.pad(o.inputs, ((0, 0), (0, 2)), constant_values=1.0) for o in self.outputs_])
@@ -81,23 +84,13 @@ class GRU(AbstractBaseline):
             found = [np.asarray(a, float) for a in simulate(weights, units, jnp.asarray(wide, jnp.float32))]
         rows = slice(self.burn_, self.burn_ + len(inputs))
         mean, quantiles = (a.reshape(len(x), -1, *a.shape[1:]).mean(1)[:, rows] for a in found)
-        parts = [o.calibration for o in self.outputs_]
-        joined = Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in _PARTS))
-        return Predictive(mean.T, joined.apply(quantiles.transpose(2, 1, 0)))
-
-    def describe_choice(self) -> dict[str, Any]:
-        return {
-            name: asdict(o.candidate) | {"left_out_loss": o.left_out_loss}
-            for name, o in zip(self.output_names_, self.outputs_, strict=True)
-        }
+        return Calibration.join(o.calibration for o in self.outputs_).apply(mean.T, quantiles.transpose(2, 1, 0))
 
     def members(self) -> "list[GRU]":
         """Every restart as a model of its own."""
-        found = []
-        for k in range(self.restarts):
-            alone = copy.copy(self)
-            alone.outputs_ = [_only(o, k) for o in self.outputs_]
-            found.append(alone)
+        found = [copy.copy(self) for _ in range(self.restarts)]
+        for k, alone in enumerate(found):
+            alone.outputs_ = [o.take(k) for o in self.outputs_]
         return found
 
     def _network_inputs(self, inputs: np.ndarray, warmup: Recording | None, column: int) -> np.ndarray:
@@ -117,9 +110,6 @@ class GRU(AbstractBaseline):
         return np.concatenate([x, np.repeat(x[-1:], padding, axis=0)])
 
 
-_PARTS = ("shift", "scales", "tails")
-
-
 def fit_together(models: list[GRU], training: list[list[Sequence]], progress: bool = True) -> list[GRU]:
     """Fit model i to training[i], all in one program. The models may differ in their seed only."""
     recordings = [model.prepare(sequences) for model, sequences in zip(models, training, strict=True)]
@@ -137,12 +127,15 @@ def learn_together(models: list[GRU], sets: list[list[Recording]], report: Repor
         held = [np.asarray(a, float) for a in left_out(layout.rows, layout.members, best.weights, layout.program)]
     for number, model in enumerate(models):
         model.scales_, model.burn_ = layout.scales, layout.program.burn
-        outputs = sets[number][0].outputs.shape[1]
-        model.outputs_ = [_winner(layout, best, held, number, column) for column in range(outputs)]
+        columns = range(sets[number][0].outputs.shape[1])
+        found = [_find_winner(layout, best, held, number, column) for column in columns]
+        model.chosen_, model.outputs_ = ([pair[k] for pair in found] for k in range(2))
 
 
-def _winner(layout: Layout, best: BestWeights, held: list[np.ndarray], problem: int, column: int) -> OutputNetworks:
-    """The candidate with the lowest left-out loss over its restarts."""
+def _find_winner(
+    layout: Layout, best: BestWeights, held: list[np.ndarray], problem: int, column: int
+) -> tuple[dict[str, Any], OutputNetworks]:
+    """The candidate with the lowest left-out loss over its restarts, in words and as networks."""
     losses = np.asarray(best.loss, float)
     groups = [np.array(layout.index[problem, column, c]) for c in range(len(layout.candidates))]
     mean = np.array([losses[g].mean() for g in groups])
@@ -150,24 +143,10 @@ def _winner(layout: Layout, best: BestWeights, held: list[np.ndarray], problem: 
     group = groups[winner]
     _, quantiles, y, counted = (a[group] for a in held)
     seen = counted > 0
-    members: GruMember = layout.members
-    return OutputNetworks(
-        candidate=layout.candidates[winner],
+    networks = OutputNetworks(
         weights=jax.tree.map(lambda w: w[group], best.weights),
-        units=np.asarray(members.units)[group],
-        inputs=np.asarray(members.inputs)[group],
+        units=np.asarray(layout.members.units)[group],
+        inputs=np.asarray(layout.members.inputs)[group],
         calibration=calibrate(np.moveaxis(quantiles[seen], -1, 0)[..., None], y[seen][:, None]),
-        left_out_loss=float(mean[winner]),
     )
-
-
-def _only(networks: OutputNetworks, k: int) -> OutputNetworks:
-    """One restart of an ensemble."""
-    return OutputNetworks(
-        networks.candidate,
-        jax.tree.map(lambda w: w[k : k + 1], networks.weights),
-        networks.units[k : k + 1],
-        networks.inputs[k : k + 1],
-        networks.calibration,
-        networks.left_out_loss,
-    )
+    return asdict(layout.candidates[winner]) | {"left_out_loss": float(mean[winner])}, networks

@@ -68,18 +68,25 @@ def lay_out(options: list[dict[str, Any]], sets: list[list[Recording]]) -> Layou
     program = _program(first, splits)
     rows, offsets = _rows(sets, scales)
     grid = candidates(first["width"], first["learning_rate"])
-    inputs = sets[0][0].inputs.shape[1]
+    most = max(len(merge(fold.train)) for split in splits for fold in split)
+    features, inputs = np.arange(rows.features.shape[1]), sets[0][0].inputs.shape[1]
     drafts, index = [], {}
     for problem, recordings in enumerate(sets):
         for column in range(recordings[0].outputs.shape[1]):
             for number, candidate in enumerate(grid):
+                own = {
+                    "column": np.int32(column),
+                    "inputs": (candidate.averages | (features < inputs)).astype(np.float32),
+                    "units": (np.arange(first["width"]) < candidate.width).astype(np.float32),
+                    "rate": np.float32(candidate.learning_rate),
+                }
                 for restart, fold in enumerate(splits[problem]):
-                    seed = [options[problem]["seed"], restart, column]
                     index.setdefault((problem, column, number), []).append(len(drafts))
-                    place = _place(fold, offsets[problem], program)
-                    masks = _masks(candidate, first["width"], inputs, rows.features.shape[1])
-                    drafts.append((column, place, masks, candidate.learning_rate, seed))
-    return Layout(rows, _stack(drafts), program, grid, scales, index)
+                    seed = np.random.SeedSequence([options[problem]["seed"], restart, column]).generate_state(1)[0]
+                    drafts.append(own | _place(fold, offsets[problem], program, most) | {"key": seed})
+    stacked = {name: jnp.asarray(np.stack([draft[name] for draft in drafts])) for name in drafts[0]}
+    members = GruMember(**(stacked | {"key": jax.vmap(jax.random.key)(stacked["key"])}))
+    return Layout(rows, members, program, grid, scales, index)
 
 
 def _program(options: dict[str, Any], splits: list[list[RowFold]]) -> Program:
@@ -115,42 +122,15 @@ def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows,
     return rows, [[next(starts) for _ in recordings] for recordings in sets]
 
 
-def _place(fold: RowFold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
-    """Window starts and their counts per stretch; first row, length and warm-up of the left-out range."""
-    stretches = merge(fold.train)
-    counts = [max(0, len(p) - program.burn - program.window + 1) for p in stretches]
-    held = fold.test[0]
-    first = offsets[held.index] + held.start
-    starts = np.array([offsets[p.index] + p.start for p in stretches])
-    return starts, np.array(counts), first, len(held), min(program.burn, held.start)
-
-
-def _masks(candidate: Candidate, width: int, inputs: int, features: int) -> tuple[np.ndarray, np.ndarray]:
-    used = np.arange(features) < (features if candidate.averages else inputs)
-    return used.astype(np.float32), (np.arange(width) < candidate.width).astype(np.float32)
-
-
-def _stack(drafts: list[tuple]) -> GruMember:
-    """Stack the members; missing stretches are empty ones."""
-    columns, places, masks, rates, seeds = zip(*drafts, strict=True)
-    most = max(len(p[0]) for p in places)
-
-    def pad(k: int) -> jax.Array:
-        return jnp.asarray(np.stack([np.pad(p[k], (0, most - len(p[k]))) for p in places]), jnp.int32)
-
-    def numbers(values) -> jax.Array:
-        return jnp.asarray(np.array(values), jnp.int32)
-
-    keys = [int(np.random.SeedSequence(s).generate_state(1)[0]) for s in seeds]
-    return GruMember(
-        column=numbers(columns),
-        starts=pad(0),
-        counts=pad(1),
-        held=numbers([p[2] for p in places]),
-        held_rows=numbers([p[3] for p in places]),
-        known=numbers([p[4] for p in places]),
-        inputs=jnp.asarray(np.stack([m[0] for m in masks])),
-        units=jnp.asarray(np.stack([m[1] for m in masks])),
-        rate=jnp.asarray(np.array(rates), jnp.float32),
-        key=jax.vmap(jax.random.key)(jnp.asarray(np.array(keys, np.uint32))),
-    )
+def _place(fold: RowFold, offsets: list[int], program: Program, most: int) -> dict[str, np.ndarray]:
+    """Where a member learns and what it leaves out; stretches that it lacks are empty ones."""
+    stretches, held = merge(fold.train), fold.test[0]
+    starts, counts = np.zeros((2, most), np.int32)
+    for i, p in enumerate(stretches):
+        starts[i], counts[i] = offsets[p.index] + p.start, max(0, len(p) - program.burn - program.window + 1)
+    numbers = {
+        "held": offsets[held.index] + held.start,
+        "held_rows": len(held),
+        "known": min(program.burn, held.start),
+    }
+    return {"starts": starts, "counts": counts, **{name: np.int32(value) for name, value in numbers.items()}}

@@ -1,0 +1,94 @@
+"""What ARX, subspace and output-error models have in common: orders are chosen by the free run over left-out data."""
+
+import abc
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mrgpssm.baselines.bands import QuantileBands, calibrate, normal_quantiles
+from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, take_tests
+from mrgpssm.errors import FitError
+
+
+class LinearModel(Protocol):
+    """A linear model of one output or several."""
+
+    def run(self, inputs: np.ndarray, warmup: Recording | None) -> np.ndarray:
+        """(T, D_y) free run over the inputs, after an optional warm-up recording that ends just before them."""
+        ...
+
+    def largest_pole(self) -> float:
+        """Largest modulus of a pole; below 1 the free run is stable."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate for one output, and its free runs (N,) over all left-out rows."""
+
+    settings: Any
+    held: np.ndarray
+
+
+Rivals = tuple[list[Trial], Callable[[Any], LinearModel | None]]
+
+
+class AbstractLinear(AbstractBaseline):
+    """A linear model per output, chosen by the free-run error on left-out training data (`judge`).
+
+    Bands are the quantiles of left-out free-run residuals.
+    """
+
+    failure: ClassVar[str]  # what is said of an output without a usable candidate
+    joint: ClassVar[bool] = False  # whether each model has all outputs, of which one is used
+    threads: ClassVar[int | None] = None  # most threads of BLAS; small matrices would make threads wait for each other
+    fold_count: int
+    models_: list[Any]
+
+    @abc.abstractmethod
+    def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
+        """The candidates of every output in turn, and what fits one to all data; None where they do not support it."""
+
+    def learn(self, recordings: list[Recording], report: Report) -> None:
+        split = folds([len(r) for r in recordings], self.fold_count)
+        measured = take_tests([r.outputs for r in recordings], split)
+        self.models_, self.chosen_, held = [], [], []
+        with threadpool_limits(self.threads, user_api="blas"):
+            for column, (trials, fit) in enumerate(self.compete(recordings, split, report)):
+                trial, model = self._choose(trials, fit, measured[:, column], split, column)
+                self.models_.append(model)
+                self.chosen_.append(asdict(trial.settings) | {"largest_pole": model.largest_pole()})
+                held.append(trial.held)
+        self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
+
+    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
+        columns = []
+        for number, model in enumerate(self.models_):
+            past = warmup if warmup is None or self.joint else warmup.column(number)
+            columns.append(model.run(inputs, past)[:, number if self.joint else 0])
+        return self.calibration_.apply(np.column_stack(columns))
+
+    def _choose(
+        self,
+        trials: list[Trial],
+        fit: Callable[[Any], LinearModel | None],
+        measured: np.ndarray,
+        split: list[RowFold],
+        column: int,
+    ) -> tuple[Trial, LinearModel]:
+        """The candidate with the lowest finite error that all data support as well, and its model of all data."""
+        errors = [judge(t.held[:, None], measured[:, None], split).item() for t in trials]
+        for i in np.argsort(errors, kind="stable"):
+            model = fit(trials[i].settings) if np.isfinite(errors[i]) else None
+            if model is not None:
+                return trials[i], model
+        raise FitError(self.failure.format(output=column + 1))
+
+
+def run_left_out(model: LinearModel, recordings: list[Recording], pieces: tuple[RowRange, ...]) -> list[np.ndarray]:
+    """Free runs over the test rows of left-out ranges, each after its own warm-up."""
+    return [model.run(recordings[p.index].inputs[p.test_rows], recordings[p.index].rows(p.warm)) for p in pieces]
