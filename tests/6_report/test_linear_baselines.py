@@ -276,14 +276,14 @@ def test_the_error_s_gradient_is_that_of_differences():
     assert solution is not None
     assert solution.error < problem.solve(f).solution.error
     runs = [_best_run(solution.model(), s) for s in stretches]
-    rows = [s.find_rows() for s in stretches]
+    rows = [s.rows for s in stretches]
     errors = np.concatenate([(run - s.target)[r] for run, s, r in zip(runs, stretches, rows, strict=True)])
     assert np.mean(errors**2) == pytest.approx(solution.error, rel=1e-6)
 
 
 def _best_run(model: StateSpace, stretch: Stretch) -> np.ndarray:
     """The model's run from the initial state that fits the rows best, found by brute force."""
-    n, rows = len(model.A), stretch.find_rows()
+    n, rows = len(model.A), stretch.rows
     zero = model.outputs(stretch.inputs, model.states(stretch.inputs, np.zeros(n)))[:, 0]
     still = np.zeros_like(stretch.inputs)
     decays = np.column_stack([model.states(still, e)[:-1] @ model.C[0] for e in np.eye(n)])

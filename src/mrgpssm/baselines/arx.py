@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.signal import lfilter, lfiltic
 
 from mrgpssm.baselines.base import Recording, Report
 from mrgpssm.baselines.folds import RowFold, RowRange, whole
-from mrgpssm.baselines.lags import Spans, bridge, consecutive, lag_spans, shorter, span_means
+from mrgpssm.baselines.lags import Spans, bridge, lag_spans, shorter, span_means
 from mrgpssm.baselines.linear import AbstractLinear, Rivals, Trial, run_left_out
 from mrgpssm.baselines.regression import Normal, total
 from mrgpssm.baselines.statespace import LARGEST_POLE
@@ -61,6 +62,7 @@ class Equation:
         return self.run_forced(forced[len(past) :], recent)[:, None]
 
 
+@dataclass(eq=False)
 class ARX(AbstractLinear):
     """Each output as a linear difference equation of the inputs, simulated freely.
 
@@ -74,19 +76,11 @@ class ARX(AbstractLinear):
     title = "ARX"
     failure = "ARX: no stable equation for output {output}; its inputs or outputs may be degenerate."
 
-    def __init__(
-        self,
-        orders: tuple[int, ...] = (0, 1, 2, 3, 4, 6, 8),
-        ridges: tuple[float, ...] = (1e-6, 1e-3),
-        refinements: tuple[int, ...] = (0, 6),
-        reach: int = 1024,
-        fold_count: int = 3,
-    ):
-        self.orders = orders
-        self.ridges = ridges
-        self.refinements = refinements
-        self.reach = reach
-        self.fold_count = fold_count
+    orders: tuple[int, ...] = (0, 1, 2, 3, 4, 6, 8)
+    ridges: tuple[float, ...] = (1e-6, 1e-3)
+    refinements: tuple[int, ...] = (0, 6)
+    reach: int = 1024
+    fold_count: int = 3
 
     def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
         lengths, outputs = [len(r) for r in recordings], recordings[0].outputs.shape[1]
@@ -167,7 +161,7 @@ def _sums(forced: np.ndarray, target: np.ndarray, a: np.ndarray, order: int) -> 
         return Normal.of(np.empty((0, order + forced.shape[1])), np.empty(0))
     if np.any(a):
         target, forced = _filter(bridge(target[:, None])[:, 0], a), _filter(forced, a)
-    lagged = consecutive(target[:, None], 1, order)[order:] if order else np.empty((len(target), 0))
+    lagged = sliding_window_view(target[:-1], order)[:, ::-1] if order else np.empty((len(target), 0))
     return Normal.of(np.hstack([lagged, forced[order:]]), target[order:])
 
 

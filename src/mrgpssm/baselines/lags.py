@@ -40,12 +40,6 @@ def span_means(inputs: np.ndarray, spans: Spans) -> np.ndarray:
     return np.concatenate(means, axis=1)
 
 
-def consecutive(signals: np.ndarray, first: int, last: int) -> np.ndarray:
-    """(T, D (last - first + 1)) signals delayed by first ... last rows; before the first row the first row repeats."""
-    rows = np.arange(len(signals))[:, None] - np.arange(first, last + 1)
-    return signals[np.maximum(rows, 0)].reshape(len(signals), -1)
-
-
 def exponential_averages(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
     """(T, D S) averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ ≥ 1, from s_{-1} = u_0 on."""
     found = []

@@ -25,6 +25,7 @@ class OutputErrorSettings:
     order: int
 
 
+@dataclass(eq=False)
 class OutputError(AbstractLinear):
     """Each output as F(q) (y - c) = B(q) u, with the F, B, c and initial states that minimise the free run's error.
 
@@ -39,23 +40,13 @@ class OutputError(AbstractLinear):
     failure = "Output error: no stable model of any order; the inputs or outputs may be degenerate."
     threads = 1
 
-    def __init__(
-        self,
-        orders: tuple[int, ...] = (1, 2, 3, 4, 6),
-        horizons: tuple[int, ...] = (8, 20),
-        strides: tuple[int, ...] = (1, 8),
-        starts: int = 2,
-        evaluations: int = 20,
-        rows: int = 10_000,
-        fold_count: int = 3,
-    ):
-        self.orders = orders
-        self.horizons = horizons
-        self.strides = strides
-        self.starts = starts
-        self.evaluations = evaluations
-        self.rows = rows
-        self.fold_count = fold_count
+    orders: tuple[int, ...] = (1, 2, 3, 4, 6)
+    horizons: tuple[int, ...] = (8, 20)
+    strides: tuple[int, ...] = (1, 8)
+    starts: int = 2
+    evaluations: int = 20
+    rows: int = 10_000
+    fold_count: int = 3
 
     def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
         for column, name in enumerate(self.output_names_):

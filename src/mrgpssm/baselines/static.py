@@ -1,5 +1,6 @@
 """Polynomial regression on the current inputs: a model without memory."""
 
+from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -12,6 +13,7 @@ from mrgpssm.baselines.regression import Normal, total
 _MOST_TERMS = 400
 
 
+@dataclass(eq=False)
 class StaticRegression(AbstractBaseline):
     """y_t = w^T φ(u_t) + c, where φ are all monomials up to a degree.
 
@@ -21,15 +23,9 @@ class StaticRegression(AbstractBaseline):
 
     title = "static regression"
 
-    def __init__(
-        self,
-        degrees: tuple[int, ...] = (1, 2, 3, 4),
-        ridges: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0),
-        fold_count: int = 5,
-    ):
-        self.degrees = degrees
-        self.ridges = ridges
-        self.fold_count = fold_count
+    degrees: tuple[int, ...] = (1, 2, 3, 4)
+    ridges: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0)
+    fold_count: int = 5
 
     def learn(self, recordings: list[Recording], report: Report) -> None:
         split = folds([len(r) for r in recordings], self.fold_count)

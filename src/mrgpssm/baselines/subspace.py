@@ -24,6 +24,7 @@ class SubspaceSettings:
     stride: int
 
 
+@dataclass(eq=False)
 class Subspace(AbstractLinear):
     """A linear state-space model of all outputs together, identified by PO-MOESP and simulated freely.
 
@@ -39,19 +40,11 @@ class Subspace(AbstractLinear):
     joint = True
     threads = 1
 
-    def __init__(
-        self,
-        orders: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10),
-        horizons: tuple[int, ...] = (8, 20),
-        strides: tuple[int, ...] = (1, 8),
-        rows: int = 10_000,
-        fold_count: int = 3,
-    ):
-        self.orders = orders
-        self.horizons = horizons
-        self.strides = strides
-        self.rows = rows
-        self.fold_count = fold_count
+    orders: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10)
+    horizons: tuple[int, ...] = (8, 20)
+    strides: tuple[int, ...] = (1, 8)
+    rows: int = 10_000
+    fold_count: int = 3
 
     def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
         everything, memo = whole([len(r) for r in recordings]), {}

@@ -61,6 +61,7 @@ class OutputTrees:
         return mean, _find_levels(self.levels, features) if self.levels else normal_quantiles(mean)
 
 
+@dataclass(eq=False)
 class BoostedTrees(AbstractBaseline):
     """Histogram gradient boosting (scikit-learn): squared error for the mean, one quantile loss per level for bands.
 
@@ -72,23 +73,13 @@ class BoostedTrees(AbstractBaseline):
 
     title = "boosted trees"
 
-    def __init__(
-        self,
-        reach: int = 1024,
-        learning_rate: float = 0.06,
-        iterations: int = 400,
-        quantile_iterations: int = 150,
-        rows: int = 25_000,
-        fold_count: int = 3,
-        seed: int = 0,
-    ):
-        self.reach = reach
-        self.learning_rate = learning_rate
-        self.iterations = iterations
-        self.quantile_iterations = quantile_iterations
-        self.rows = rows
-        self.fold_count = fold_count
-        self.seed = seed
+    reach: int = 1024
+    learning_rate: float = 0.06
+    iterations: int = 400
+    quantile_iterations: int = 150
+    rows: int = 25_000
+    fold_count: int = 3
+    seed: int = 0
 
     def learn(self, recordings: list[Recording], report: Report) -> None:
         need_sklearn()

@@ -134,7 +134,8 @@ class Blend:
         doubts = doubt_training(training, held_out, _ask_of_data(parts, len(folds)))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
-        about = {"scaling": Scaling.fit(training), "units": dict(first.units), "seen": Seen.of(training, doubts)}
+        about = {"input_names": first.input_names, "output_names": first.output_names, "dt": first.dt}
+        about |= {"scaling": Scaling.fit(training), "units": dict(first.units), "seen": Seen.of(training, doubts)}
         with open_run(run_dir, checkpoint_seconds) as run:
             trainer = PartTrainer(parts, run, progress, line_stages(progress, "blend"))
             trainer.identify({"folds": len(folds), "seed": self.seed}, [*training, *held_out])
@@ -263,11 +264,9 @@ class Blend:
             run_over(parts, held_out, "the blend")
         trainer.stage("shares and noise")
         shares = learn_shares(left_out)
-        first = training[0]
-        names = {"input_names": first.input_names, "output_names": first.output_names, "dt": first.dt}
-        self.fitted_ = FittedBlend(parts, shares, learn_noise(left_out, shares), **names, **about)
+        self.fitted_ = FittedBlend(parts, shares, learn_noise(left_out, shares), **about)
         terms = (self.fitted_.score_terms(run, self.seed) for run in left_out)
-        self.validation_scores_ = scores = tabulate_scores(terms, first.output_names)
+        self.validation_scores_ = scores = tabulate_scores(terms, self.fitted_.output_names)
         return scores
 
 

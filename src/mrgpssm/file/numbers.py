@@ -7,24 +7,24 @@ from mrgpssm.errors import ModelFileError
 Tensors = dict[str, np.ndarray]
 
 
-def numbers(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """A tensor of finite numbers of that shape; `name` is what messages call the file."""
-    values = _find(tensors, key, shape, name).astype(float)
+def numbers(tensors: Tensors, key: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A tensor of finite numbers of that shape."""
+    values = _find(tensors, key, shape).astype(float)
     if not np.isfinite(values).all():
-        raise ModelFileError(f"{name}: tensor {key} holds values that are not finite.")
+        raise ModelFileError(f"tensor {key} holds values that are not finite.")
     return values
 
 
-def whole_numbers(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
+def whole_numbers(tensors: Tensors, key: str, shape: tuple[int, ...]) -> np.ndarray:
     """A tensor of whole numbers of 32 bits of that shape."""
-    values = _find(tensors, key, shape, name)
+    values = _find(tensors, key, shape)
     if values.dtype != np.int32:
-        raise ModelFileError(f"{name}: tensor {key} is of {values.dtype}; it must hold whole numbers of 32 bits.")
+        raise ModelFileError(f"tensor {key} is of {values.dtype}; it must hold whole numbers of 32 bits.")
     return values
 
 
-def _find(tensors: Tensors, key: str, shape: tuple[int, ...], name: str) -> np.ndarray:
+def _find(tensors: Tensors, key: str, shape: tuple[int, ...]) -> np.ndarray:
     if key not in tensors or tensors[key].shape != shape:
         found = list(tensors[key].shape) if key in tensors else "missing"
-        raise ModelFileError(f"{name}: tensor {key} is {found}; its settings ask for {list(shape)}.")
+        raise ModelFileError(f"tensor {key} is {found}; its settings ask for {list(shape)}.")
     return tensors[key]

@@ -11,8 +11,8 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
-from mrgpssm.baselines.gru.fleet import BestWeights, left_out, simulate, train
-from mrgpssm.baselines.gru.layout import Layout, lay_out, network_features
+from mrgpssm.baselines.gru.fleet import BestWeights, GruMember, run_held, train
+from mrgpssm.baselines.gru.layout import Layout, lay_out, stack_rows
 from mrgpssm.baselines.gru.network import Weights
 from mrgpssm.data import Sequence
 
@@ -24,17 +24,16 @@ class OutputNetworks:
     """The restarts of one output, stacked, and their calibration."""
 
     weights: Weights
-    units: np.ndarray
-    inputs: np.ndarray
+    members: GruMember
     calibration: Calibration
 
     def take(self, number: int) -> "OutputNetworks":
         """One restart of the ensemble."""
-        own = slice(number, number + 1)
-        weights = jax.tree.map(lambda w: w[own], self.weights)
-        return replace(self, weights=weights, units=self.units[own], inputs=self.inputs[own])
+        weights, members = jax.tree.map(lambda a: a[number : number + 1], (self.weights, self.members))
+        return OutputNetworks(weights, members, self.calibration)
 
 
+@dataclass(eq=False)
 class GRU(AbstractBaseline):
     """An ensemble of gated recurrent networks per output, trained to simulate.
 
@@ -46,45 +45,37 @@ class GRU(AbstractBaseline):
     """
 
     title = "GRU"
-    outputs_: "list[OutputNetworks]"
-    scales_: tuple[float, ...]
-    burn_: int
 
-    def __init__(
-        self,
-        width: int = 64,
-        learning_rate: float = 3e-3,
-        restarts: int = 3,
-        steps: int = 2000,
-        batch: int = 16,
-        window: int = 400,
-        burn: int = 100,
-        seed: int = 0,
-    ):
-        self.width = width
-        self.learning_rate = learning_rate
-        self.restarts = restarts
-        self.steps = steps
-        self.batch = batch
-        self.window = window
-        self.burn = burn
-        self.seed = seed
+    width: int = 64
+    learning_rate: float = 3e-3
+    restarts: int = 3
+    steps: int = 2000
+    batch: int = 16
+    window: int = 400
+    burn: int = 100
+    seed: int = 0
 
     def learn(self, recordings: list[Recording], report: Report) -> None:
         learn_together([self], [recordings], report)
 
     def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
-        columns = range(len(self.outputs_))
-        x = np.stack([self._network_inputs(inputs, warmup, column) for column in columns])
-        masks = np.concatenate([np.pad(o.inputs, ((0, 0), (0, 2)), constant_values=1.0) for o in self.outputs_])
-        wide = np.repeat(x, len(masks) // len(x), axis=0) * masks[:, None]
+        past, outputs = inputs[:0] if warmup is None else warmup.inputs, len(self.outputs_)
+        rows = _round_up(len(past) + len(inputs))
+        known, driven = np.full((rows, outputs), np.nan), np.concatenate([past, inputs])
+        if warmup is not None:
+            known[: len(past)] = warmup.outputs
+        longest = _round_up(self.burn_ + len(inputs)) - self.burn_
+        place = {"held": len(past), "held_rows": len(inputs), "known": min(self.burn_, len(past))}
         with floating_point("float32"):  # every restart of every output in one run
-            weights = jax.tree.map(lambda *w: jnp.concatenate(w), *[o.weights for o in self.outputs_])
-            units = jnp.asarray(np.concatenate([o.units for o in self.outputs_]), jnp.float32)
-            found = [np.asarray(a, float) for a in simulate(weights, units, jnp.asarray(wide, jnp.float32))]
-        rows = slice(self.burn_, self.burn_ + len(inputs))
-        mean, quantiles = (a.reshape(len(x), -1, *a.shape[1:]).mean(1)[:, rows] for a in found)
-        return Calibration.join(o.calibration for o in self.outputs_).apply(mean.T, quantiles.transpose(2, 1, 0))
+            table, _ = stack_rows(
+                [[Recording(np.pad(driven, ((0, rows - len(driven)), (0, 0)), "edge"), known)]], self.scales_
+            )
+            weights, members = (_join([getattr(o, name) for o in self.outputs_]) for name in ("weights", "members"))
+            members = replace(members, **{name: jnp.full_like(members.held, at) for name, at in place.items()})
+            found = run_held(table, members, weights, self.burn_, longest)[:2]
+        mean, quantiles = (np.asarray(a, float).reshape(outputs, -1, *a.shape[1:]).mean(1) for a in found)
+        raw = quantiles[:, : len(inputs)].transpose(2, 1, 0)
+        return Calibration.join(o.calibration for o in self.outputs_).apply(mean[:, : len(inputs)].T, raw)
 
     def members(self) -> "list[GRU]":
         """Every restart as a model of its own."""
@@ -93,21 +84,14 @@ class GRU(AbstractBaseline):
             alone.outputs_ = [o.take(k) for o in self.outputs_]
         return found
 
-    def _network_inputs(self, inputs: np.ndarray, warmup: Recording | None, column: int) -> np.ndarray:
-        """(burn + T + padding, F + 2): features and known outputs, from `burn` rows before the first on."""
-        past = inputs[:0] if warmup is None else warmup.inputs
-        features = network_features(np.concatenate([past, inputs]), self.scales_)
-        at = np.maximum(np.arange(len(past) - self.burn_, len(features)), 0)
-        known, y = np.zeros(len(at)), np.zeros(len(at))
-        if warmup is not None:
-            shown = np.arange(len(past) - self.burn_, len(past))
-            values = warmup.outputs[np.maximum(shown, 0), column]
-            seen = (shown >= 0) & np.isfinite(values)
-            known[: self.burn_], y[: self.burn_] = seen, np.where(seen, values, 0.0)
-        x = np.column_stack([features[at], y, known])
-        # few lengths, few compilations; what is appended comes after everything that is read
-        padding = -len(x) % (_CHUNK_ROWS if len(x) > _CHUNK_ROWS else 256)
-        return np.concatenate([x, np.repeat(x[-1:], padding, axis=0)])
+
+def _join(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trees)
+
+
+def _round_up(rows: int) -> int:
+    """Few lengths are few compilations; what is appended comes after everything that is read."""
+    return rows + -rows % (_CHUNK_ROWS if rows > _CHUNK_ROWS else 256)
 
 
 def fit_together(models: list[GRU], training: list[list[Sequence]], progress: bool = True) -> list[GRU]:
@@ -124,7 +108,8 @@ def learn_together(models: list[GRU], sets: list[list[Recording]], report: Repor
     with floating_point("float32"):
         layout = lay_out([m.get_params() for m in models], sets)
         best = train(layout.rows, layout.members, layout.program, report)
-        held = [np.asarray(a, float) for a in left_out(layout.rows, layout.members, best.weights, layout.program)]
+        sizes = layout.program.burn, layout.program.longest
+        held = [np.asarray(a, float) for a in run_held(layout.rows, layout.members, best.weights, *sizes)]
     for number, model in enumerate(models):
         model.scales_, model.burn_ = layout.scales, layout.program.burn
         columns = range(sets[number][0].outputs.shape[1])
@@ -143,10 +128,6 @@ def _find_winner(
     group = groups[winner]
     _, quantiles, y, counted = (a[group] for a in held)
     seen = counted > 0
-    networks = OutputNetworks(
-        weights=jax.tree.map(lambda w: w[group], best.weights),
-        units=np.asarray(layout.members.units)[group],
-        inputs=np.asarray(layout.members.inputs)[group],
-        calibration=calibrate(np.moveaxis(quantiles[seen], -1, 0)[..., None], y[seen][:, None]),
-    )
+    calibration = calibrate(np.moveaxis(quantiles[seen], -1, 0)[..., None], y[seen][:, None])
+    networks = OutputNetworks(*jax.tree.map(lambda a: a[group], (best.weights, layout.members)), calibration)
     return asdict(layout.candidates[winner]) | {"left_out_loss": float(mean[winner])}, networks

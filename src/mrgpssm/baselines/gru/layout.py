@@ -66,7 +66,7 @@ def lay_out(options: list[dict[str, Any]], sets: list[list[Recording]]) -> Layou
     scales = average_scales(min(min(part) for part in lengths))
     splits = [leave_one_out(part, first["restarts"]) for part in lengths]
     program = _program(first, splits)
-    rows, offsets = _rows(sets, scales)
+    rows, offsets = stack_rows(sets, scales)
     grid = candidates(first["width"], first["learning_rate"])
     most = max(len(merge(fold.train)) for split in splits for fold in split)
     features, inputs = np.arange(rows.features.shape[1]), sets[0][0].inputs.shape[1]
@@ -108,7 +108,7 @@ def _program(options: dict[str, Any], splits: list[list[RowFold]]) -> Program:
     )
 
 
-def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows, list[list[int]]]:
+def stack_rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows, list[list[int]]]:
     """All recordings of all problems end to end, and where each begins."""
     every = [r for recordings in sets for r in recordings]
     ends = np.cumsum([0, *map(len, every)])
