@@ -10,11 +10,10 @@ from scipy.signal import lfilter
 
 from mrgpssm import FitError, Sequence
 from mrgpssm.baselines import ARX, OutputError, Subspace
-from mrgpssm.baselines.arx import ARXSettings, fit_equation
+from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
 from mrgpssm.baselines.base import AbstractBaseline, Recording
 from mrgpssm.baselines.folds import whole
 from mrgpssm.baselines.free_error import Stretch, _Problem, minimise
-from mrgpssm.baselines.lags import span_means
 from mrgpssm.baselines.statespace import LARGEST_POLE, StateSpace, reflect
 
 pytestmark = pytest.mark.once
@@ -84,11 +83,11 @@ def test_a_refined_equation_never_runs_worse_than_the_plain_one():
     u = rng.standard_normal((400, 1))
     y = np.abs(response([0.0, 1.0], [1, -1.8, 0.9], u[:, 0]))
     spans = tuple((lag, lag) for lag in range(7))
-    forced, errors = [span_means(u, spans)], []
+    lifted, errors = lift([Recording(u, y[:, None])], spans), []
     for rounds in (0, 6):
-        equation = fit_equation(forced, [y], whole([400]), ARXSettings(6, spans, 1e-3, rounds), {})
+        equation = fit_equation(lifted, whole([400]), ARXSettings(6, spans, 1e-3, rounds), {})
         assert equation is not None
-        errors.append(np.mean((equation.run_forced(forced[0][6:], y[:6]) - y[6:]) ** 2))
+        errors.append(np.mean((equation.run_forced(lifted[0].inputs[6:], y[:6]) - y[6:]) ** 2))
     assert errors[1] <= errors[0]
 
 

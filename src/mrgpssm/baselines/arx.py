@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.signal import lfilter, lfiltic
+from scipy.signal import lfilter, lfilter_zi, lfiltic
 
 from mrgpssm.baselines.base import Recording, Report
 from mrgpssm.baselines.folds import RowFold, RowRange, whole
@@ -51,15 +51,14 @@ class Equation:
         denominator = np.concatenate([[1.0], -self.a])
         return lfilter([1.0], denominator, driven, zi=lfiltic([1.0], denominator, newest_first))[0]
 
-    def run(self, inputs: np.ndarray, warmup: Recording | None) -> np.ndarray:
+    def run(self, inputs: np.ndarray, warmup: Recording) -> np.ndarray:
         """(T, 1) free run over the inputs after a warm-up; missing warm-up outputs are simulated."""
-        past = Recording(inputs[:0], np.empty((0, 1))) if warmup is None else warmup
-        forced = span_means(np.concatenate([past.inputs, inputs]), self.settings.spans)
-        recent = past.outputs[-max(len(self.a), 1) :, 0]
+        forced = span_means(np.concatenate([warmup.inputs, inputs]), self.settings.spans)
+        recent = warmup.outputs[-max(len(self.a), 1) :, 0]
         if np.isnan(recent).any():
-            before = self.run_forced(forced[: len(past)], recent[:0])[-len(recent) :]
+            before = self.run_forced(forced[: len(warmup)], recent[:0])[-len(recent) :]
             recent = np.where(np.isnan(recent), before, recent)
-        return self.run_forced(forced[len(past) :], recent)[:, None]
+        return self.run_forced(forced[len(warmup) :], recent)[:, None]
 
 
 @dataclass(eq=False)
@@ -83,16 +82,19 @@ class ARX(AbstractLinear):
     fold_count: int = 3
 
     def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
-        lengths, outputs = [len(r) for r in recordings], recordings[0].outputs.shape[1]
-        alone = [[r.column(k) for r in recordings] for k in range(outputs)]
+        alone = [[r.column(k) for r in recordings] for k in range(recordings[0].outputs.shape[1])]
         tried: list[list[Trial]] = [[] for _ in alone]
-        grid = self._grid(lag_spans(lengths, self.reach))
+        grid = self._grid(lag_spans([len(r) for r in recordings], self.reach))
         for (order, spans), group in itertools.groupby(grid, key=lambda s: (s.order, s.spans)):
             report(f"order {order}, {len(spans)} input lags")
-            forced, alike = [span_means(r.inputs, spans) for r in recordings], list(group)
-            for own, trials in zip(alone, tried, strict=True):
-                memo = {}
-                trials += [t for s in alike if (t := _try(forced, own, split, s, memo)) is not None]
+            lifted, alike = lift(recordings, spans), list(group)
+            for column, trials in enumerate(tried):
+                own, memo = [r.column(column) for r in lifted], {}
+                for settings in alike:
+                    equations = (fit_equation(own, fold.train, settings, memo) for fold in split)
+                    runs = run_left_out(equations, alone[column], split)
+                    if runs is not None:
+                        trials.append(Trial(settings, runs[:, 0]))
         for own, trials in zip(alone, tried, strict=True):
             yield trials, functools.partial(_fit_all, own)
 
@@ -108,87 +110,62 @@ class ARX(AbstractLinear):
         return grid
 
 
+def lift(recordings: list[Recording], spans: Spans) -> list[Recording]:
+    """The recordings with φ in place of their inputs."""
+    return [Recording(span_means(r.inputs, spans), r.outputs) for r in recordings]
+
+
 def fit_equation(
-    forced: list[np.ndarray],
-    targets: list[np.ndarray],
-    pieces: tuple[RowRange, ...],
-    settings: ARXSettings,
-    memo: dict[RowRange, Normal],
+    lifted: list[Recording], pieces: tuple[RowRange, ...], settings: ARXSettings, memo: dict[RowRange, Normal]
 ) -> Equation | None:
-    """Least squares on the row ranges, then refinements. Returns None if no stable equation was found.
+    """Least squares on row ranges of lifted recordings, then refinements. None if no stable equation was found.
 
     Refinements need not converge. Of all rounds, the one with the smallest free-run error on the row ranges is kept.
-
     `memo` keeps the sums of every row range for other ridges, folds and refinements of the same order and lags.
     """
+    cut = [lifted[p.index].rows(p.rows) for p in pieces]
     n, found, lowest = settings.order, None, np.inf
     a = np.zeros(n)
-    for p in pieces:
+    for p, piece in zip(pieces, cut, strict=True):
         if p not in memo:
-            memo[p] = _sums(forced[p.index][p.rows], targets[p.index][p.rows], a, n)
-    sums = [memo[p] for p in pieces]
+            memo[p] = _sum_up(piece, a)
     for _ in range(settings.refinements + 1):
-        if np.any(a):
-            sums = [_sums(forced[p.index][p.rows], targets[p.index][p.rows], a, n) for p in pieces]
+        sums = [_sum_up(piece, a) for piece in cut] if np.any(a) else [memo[p] for p in pieces]
         linear = total(sums).solve(settings.ridge)
         gain = 1 / (1 - a.sum())  # an offset c passes the filter as c / A(1)
         equation = Equation(settings, linear.weights[:n], linear.weights[n:], linear.offset / gain)
         if not equation.largest_pole() < LARGEST_POLE:
             break
-        a, error = equation.a, _free_error(equation, forced, targets, pieces) if settings.refinements else 0.0
+        a, error = equation.a, sum(_free_error(equation, piece) for piece in cut) if settings.refinements else 0.0
         if error < lowest:
             found, lowest = equation, error
     return found
 
 
-def _free_error(
-    equation: Equation, forced: list[np.ndarray], targets: list[np.ndarray], pieces: tuple[RowRange, ...]
-) -> float:
-    """Sum of squared errors of the free runs over the row ranges. Each run starts from its first outputs."""
-    total, n = 0.0, equation.settings.order
-    for p in pieces:
-        target = targets[p.index][p.rows]
-        if len(target) <= n:
-            continue
-        before = target[:n] if np.isfinite(target[:n]).all() else target[:0]
-        total += float(np.nansum((equation.run_forced(forced[p.index][p.rows][n:], before) - target[n:]) ** 2))
-    return total
-
-
-def _sums(forced: np.ndarray, target: np.ndarray, a: np.ndarray, order: int) -> Normal:
-    """Normal equations of y_t on y_{t-1} ... y_{t-n} and φ_t, all filtered by 1 / (1 - Σ a_i q^-i)."""
-    if len(target) <= order:
-        return Normal.of(np.empty((0, order + forced.shape[1])), np.empty(0))
-    if np.any(a):
-        target, forced = _filter(bridge(target[:, None])[:, 0], a), _filter(forced, a)
-    lagged = sliding_window_view(target[:-1], order)[:, ::-1] if order else np.empty((len(target), 0))
-    return Normal.of(np.hstack([lagged, forced[order:]]), target[order:])
-
-
-def _filter(signal: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """The signal filtered by 1 / (1 - Σ a_i q^-i). Before its first row it is constant at its first value."""
-    denominator = np.concatenate([[1.0], -a])
-    rest = 1 / (1 - a.sum())
-    # state of the transposed direct form II after a long stretch of a constant 1
-    state = np.array([np.sum(a[i:]) for i in range(len(a))]) * rest
-    first = signal[:1]
-    initial = state * first if signal.ndim == 1 else state[:, None] * first
-    return lfilter([1.0], denominator, signal, axis=0, zi=initial)[0]
-
-
-def _try(
-    forced: list[np.ndarray], recordings: list[Recording], split: list[RowFold], settings: ARXSettings, memo: dict
-) -> Trial | None:
-    """Free runs over every left-out row range; None where a fold has no stable equation."""
-    held, targets = [], [r.outputs[:, 0] for r in recordings]
-    for fold in split:
-        equation = fit_equation(forced, targets, fold.train, settings, memo)
-        if equation is None:
-            return None
-        held += run_left_out(equation, recordings, fold.test)
-    return Trial(settings, np.concatenate(held)[:, 0])
-
-
 def _fit_all(recordings: list[Recording], settings: ARXSettings) -> Equation | None:
-    forced = [span_means(r.inputs, settings.spans) for r in recordings]
-    return fit_equation(forced, [r.outputs[:, 0] for r in recordings], whole(list(map(len, recordings))), settings, {})
+    return fit_equation(lift(recordings, settings.spans), whole([len(r) for r in recordings]), settings, {})
+
+
+def _free_error(equation: Equation, piece: Recording) -> float:
+    """Sum of squared errors of the free run over a lifted piece, from its first outputs on."""
+    target, n = piece.outputs[:, 0], len(equation.a)
+    if len(target) <= n:
+        return 0.0
+    before = target[:n] if np.isfinite(target[:n]).all() else target[:0]
+    return float(np.nansum((equation.run_forced(piece.inputs[n:], before) - target[n:]) ** 2))
+
+
+def _sum_up(piece: Recording, a: np.ndarray) -> Normal:
+    """Normal equations of y_t on y_{t-1} ... y_{t-n} and φ_t, all filtered by 1 / (1 - Σ a_i q^-i).
+
+    Before its first row a signal is taken to be constant at its first value.
+    """
+    n, joint = len(a), np.column_stack([piece.outputs, piece.inputs])
+    if len(joint) <= n:
+        return Normal.of(np.empty((0, n + piece.inputs.shape[1])), np.empty(0))
+    if np.any(a):
+        joint[:, :1], denominator = bridge(piece.outputs), np.concatenate([[1.0], -a])
+        start = lfilter_zi([1.0], denominator)[:, None] * joint[:1]
+        joint = lfilter([1.0], denominator, joint, axis=0, zi=start)[0]
+    lagged = sliding_window_view(joint[:-1, 0], n)[:, ::-1] if n else np.empty((len(joint), 0))
+    return Normal.of(np.hstack([lagged, joint[n:, 1:]]), joint[n:, 0])

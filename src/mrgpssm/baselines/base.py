@@ -56,8 +56,8 @@ class AbstractBaseline(abc.ABC):
         """Choose the configuration of every output (`chosen_`) and fit the model on these recordings alone."""
 
     @abc.abstractmethod
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
-        """Free run over scaled inputs (T, D_u), after an optional warm-up recording that ends just before them."""
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
+        """Free run over scaled inputs (T, D_u), after a warm-up that ends just before them and may be empty."""
 
     def describe_choice(self) -> dict[str, Any]:
         """The configuration that `learn` chose for every output, as JSON values."""
@@ -129,8 +129,9 @@ class AbstractBaseline(abc.ABC):
         return tabulate_scores(tables, self.output_names_)
 
     def _run(self, sequence: Sequence, warmup: Warmup | None) -> QuantileBands:
-        past = None if warmup is None else self._scale(as_warmup(warmup, *self._find_names()))
-        return self.predict(self.scaling_.inputs(sequence.inputs), past)
+        own = self._scale(sequence)
+        past = own.rows(slice(0)) if warmup is None else self._scale(as_warmup(warmup, *self._find_names()))
+        return self.predict(own.inputs, past)
 
     def _scale(self, sequence: Sequence) -> Recording:
         return Recording(self.scaling_.inputs(sequence.inputs), self.scaling_.outputs(sequence.outputs))

@@ -1,7 +1,7 @@
 """What ARX, subspace and output-error models have in common: orders are chosen by the free run over left-out data."""
 
 import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -10,15 +10,15 @@ from threadpoolctl import threadpool_limits
 
 from mrgpssm.baselines.bands import QuantileBands, calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, take_tests
+from mrgpssm.baselines.folds import RowFold, folds, judge, take_tests
 from mrgpssm.errors import FitError
 
 
 class LinearModel(Protocol):
     """A linear model of one output or several."""
 
-    def run(self, inputs: np.ndarray, warmup: Recording | None) -> np.ndarray:
-        """(T, D_y) free run over the inputs, after an optional warm-up recording that ends just before them."""
+    def run(self, inputs: np.ndarray, warmup: Recording) -> np.ndarray:
+        """(T, D_y) free run over the inputs, after a warm-up that ends just before them and may be empty."""
         ...
 
     def largest_pole(self) -> float:
@@ -65,12 +65,12 @@ class AbstractLinear(AbstractBaseline):
                 held.append(trial.held)
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
-        columns = []
-        for number, model in enumerate(self.models_):
-            past = warmup if warmup is None or self.joint else warmup.column(number)
-            columns.append(model.run(inputs, past)[:, number if self.joint else 0])
-        return self.calibration_.apply(np.column_stack(columns))
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
+        if self.joint:
+            columns = [model.run(inputs, warmup)[:, [number]] for number, model in enumerate(self.models_)]
+        else:
+            columns = [model.run(inputs, warmup.column(number)) for number, model in enumerate(self.models_)]
+        return self.calibration_.apply(np.hstack(columns))
 
     def _choose(
         self,
@@ -89,6 +89,18 @@ class AbstractLinear(AbstractBaseline):
         raise FitError(self.failure.format(output=column + 1))
 
 
-def run_left_out(model: LinearModel, recordings: list[Recording], pieces: tuple[RowRange, ...]) -> list[np.ndarray]:
-    """Free runs over the test rows of left-out ranges, each after its own warm-up."""
-    return [model.run(recordings[p.index].inputs[p.test_rows], recordings[p.index].rows(p.warm)) for p in pieces]
+def run_left_out(
+    models: Iterable[LinearModel | None], recordings: list[Recording], split: list[RowFold]
+) -> np.ndarray | None:
+    """Free runs (N, D_y) of the model of every fold over what it left out; None where a fold has no model.
+
+    Every left-out range is run after its own warm-up.
+    """
+    found = []
+    for model, fold in zip(models, split, strict=True):
+        if model is None:
+            return None
+        for p in fold.test:
+            r = recordings[p.index]
+            found.append(model.run(r.inputs[p.test_rows], r.rows(p.warm)))
+    return np.concatenate(found)

@@ -1,16 +1,14 @@
 """Output-error models: linear difference equations fitted by their free run, not by one-step predictions."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from mrgpssm.baselines.arx import ARXSettings, fit_equation
+from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
 from mrgpssm.baselines.base import Recording, Report
 from mrgpssm.baselines.folds import RowFold, RowRange, whole
 from mrgpssm.baselines.free_error import Solution, Stretch, minimise
-from mrgpssm.baselines.lags import span_means
 from mrgpssm.baselines.linear import AbstractLinear, Rivals, Trial, run_left_out
 from mrgpssm.baselines.statespace import StateSpace
 from mrgpssm.baselines.subspace import cut_out, observe, usable_views
@@ -51,15 +49,14 @@ class OutputError(AbstractLinear):
     def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
         for column, name in enumerate(self.output_names_):
             alone, memo = [r.column(column) for r in recordings], {}
-            runs: dict[OutputErrorSettings, list[np.ndarray]] = defaultdict(list)
+            models = []
             for number, fold in enumerate(split):
                 report(f"{name}, fold {number + 1} of {len(split)}")
-                for settings, model in self._fit(alone, fold.train, memo).items():
-                    runs[settings] += run_left_out(model, alone, fold.test)
+                models.append(self._fit(alone, fold.train, memo))
             report(f"{name}, all data")
-            models = self._fit(alone, whole([len(r) for r in recordings]), memo)
-            pieces = sum(len(fold.test) for fold in split)
-            yield [Trial(s, np.concatenate(r)[:, 0]) for s, r in runs.items() if len(r) == pieces], models.get
+            final = self._fit(alone, whole([len(r) for r in recordings]), memo)
+            runs = {s: run_left_out((found.get(s) for found in models), alone, split) for s in final}
+            yield [Trial(s, r[:, 0]) for s, r in runs.items() if r is not None], final.get
 
     def _fit(
         self, recordings: list[Recording], pieces: tuple[RowRange, ...], memo: dict
@@ -87,10 +84,9 @@ class OutputError(AbstractLinear):
     def _equations(self, recordings: list[Recording], pieces: tuple[RowRange, ...], order: int, memo: dict) -> list:
         """Denominators of ARX equations of that order, by least squares and refined."""
         spans = tuple((lag, lag) for lag in range(order + 1))
-        forced, targets = [span_means(r.inputs, spans) for r in recordings], [r.outputs[:, 0] for r in recordings]
-        sums = memo.setdefault(("sums", order), {})
+        lifted, sums = lift(recordings, spans), memo.setdefault(("sums", order), {})
         settings = (ARXSettings(order, spans, 1e-6, rounds) for rounds in (0, 6))
-        equations = (fit_equation(forced, targets, pieces, s, sums) for s in settings)
+        equations = (fit_equation(lifted, pieces, s, sums) for s in settings)
         return [-e.a for e in equations if e is not None]
 
 

@@ -50,7 +50,7 @@ class StaticRegression(AbstractBaseline):
         _, self.chosen_, self.models_, held = zip(*best, strict=True)
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
         del warmup  # there is no state
         pairs = zip(self.models_, self.chosen_, strict=True)
         columns = [model(self._find_features(inputs, chosen["degree"])) for model, chosen in pairs]

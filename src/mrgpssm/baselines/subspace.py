@@ -1,5 +1,6 @@
 """Linear state-space models by subspace identification."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,39 +48,25 @@ class Subspace(AbstractLinear):
     fold_count: int = 3
 
     def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
-        everything, memo = whole([len(r) for r in recordings]), {}
         found: list[tuple[SubspaceSettings, np.ndarray]] = []
+        memo = {}
+
+        def fit(settings: SubspaceSettings, pieces: tuple[RowRange, ...]) -> StateSpace | None:
+            seen = observe(recordings, pieces, View(settings.horizon, settings.stride), memo)
+            modes = seen.modes(settings.order)
+            return None if modes is None else fit_inputs(modes, cut_out(recordings, pieces), self.rows)
+
         for view in usable_views(recordings, self.horizons, self.strides):
             report(f"horizon {view.horizon}, stride {view.stride}")
-            found += self._try(recordings, split, view, memo)
+            for settings in (SubspaceSettings(order, view.horizon, view.stride) for order in self.orders):
+                runs = run_left_out((fit(settings, fold.train) for fold in split), recordings, split)
+                if runs is not None:
+                    found.append((settings, runs))
         if not found:
             raise FitError("Subspace: the recordings are too short or too constant for any order; give longer ones.")
-
-        def fit(settings: SubspaceSettings) -> StateSpace | None:
-            view = View(settings.horizon, settings.stride)
-            modes = observe(recordings, everything, view, memo).modes(settings.order)
-            return None if modes is None else fit_inputs(modes, cut_out(recordings, everything), self.rows)
-
         for column in range(recordings[0].outputs.shape[1]):
-            yield [Trial(settings, held[:, column]) for settings, held in found], fit
-
-    def _try(
-        self, recordings: list[Recording], split: list[RowFold], view: View, memo: dict
-    ) -> list[tuple[SubspaceSettings, np.ndarray]]:
-        """Free runs (N, D_y) of every order over all left-out ranges."""
-        seen = [observe(recordings, fold.train, view, memo) for fold in split]
-        found = []
-        for order in self.orders:
-            runs = []
-            for fold, observability in zip(split, seen, strict=True):
-                modes = observability.modes(order)
-                if modes is None:
-                    break
-                model = fit_inputs(modes, cut_out(recordings, fold.train), self.rows)
-                runs += run_left_out(model, recordings, fold.test)
-            else:
-                found.append((SubspaceSettings(order, view.horizon, view.stride), np.concatenate(runs)))
-        return found
+            trials = [Trial(settings, runs[:, column]) for settings, runs in found]
+            yield trials, functools.partial(fit, pieces=whole([len(r) for r in recordings]))
 
 
 def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides: tuple[int, ...]) -> list[View]:
@@ -100,13 +87,15 @@ def cut_out(recordings: list[Recording], pieces: tuple[RowRange, ...]) -> list[R
 
 
 def observe(recordings: list[Recording], pieces: tuple[RowRange, ...], view: View, memo: dict) -> Observability:
-    """The observability of the row ranges; `memo` keeps the factor of each range."""
-    triangles = []
-    for p in merge(pieces):
-        if (p, view) not in memo:
-            memo[p, view] = factor(recordings[p.index].rows(p.rows), view)
-        triangles.append(memo[p, view])
-    return Observability.of(triangles, view, recordings[0].inputs.shape[1], recordings[0].outputs.shape[1])
+    """The observability of the row ranges; `memo` keeps it, and the factor of each range."""
+    if (pieces, view) not in memo:
+        joined, first = merge(pieces), recordings[0]
+        for p in joined:
+            if (p, view) not in memo:
+                memo[p, view] = factor(recordings[p.index].rows(p.rows), view)
+        triangles = [memo[p, view] for p in joined]
+        memo[pieces, view] = Observability.of(triangles, view, first.inputs.shape[1], first.outputs.shape[1])
+    return memo[pieces, view]
 
 
 def fit_inputs(modes: Modes, recordings: list[Recording], rows: int) -> StateSpace:

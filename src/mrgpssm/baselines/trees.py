@@ -95,9 +95,8 @@ class BoostedTrees(AbstractBaseline):
                 self.outputs_.append(self._learn_output(table, split))
         self.chosen_ = [asdict(o.settings) for o in self.outputs_]
 
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
-        past = inputs[:0] if warmup is None else warmup.inputs
-        features = span_means(np.concatenate([past, inputs]), self.spans_)[len(past) :]
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
+        features = span_means(np.concatenate([warmup.inputs, inputs]), self.spans_)[len(warmup) :]
         with _limit_threads(len(inputs)):
             found = [o.predict(features[:, : o.settings.spans * inputs.shape[1]]) for o in self.outputs_]
         mean, raw = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))

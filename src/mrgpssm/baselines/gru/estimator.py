@@ -58,24 +58,21 @@ class GRU(AbstractBaseline):
     def learn(self, recordings: list[Recording], report: Report) -> None:
         learn_together([self], [recordings], report)
 
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> QuantileBands:
-        past, outputs = inputs[:0] if warmup is None else warmup.inputs, len(self.outputs_)
-        rows = _round_up(len(past) + len(inputs))
-        known, driven = np.full((rows, outputs), np.nan), np.concatenate([past, inputs])
-        if warmup is not None:
-            known[: len(past)] = warmup.outputs
-        longest = _round_up(self.burn_ + len(inputs)) - self.burn_
-        place = {"held": len(past), "held_rows": len(inputs), "known": min(self.burn_, len(past))}
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
+        padding = _round_up(len(warmup) + len(inputs)) - len(warmup)
+        later = np.concatenate([inputs, np.repeat(inputs[-1:], padding - len(inputs), axis=0)])
+        unknown = np.full((padding, len(self.outputs_)), np.nan)
+        whole = Recording(np.concatenate([warmup.inputs, later]), np.concatenate([warmup.outputs, unknown]))
+        place = {"held": len(warmup), "held_rows": len(inputs), "known": min(self.burn_, len(warmup))}
         with floating_point("float32"):  # every restart of every output in one run
-            table, _ = stack_rows(
-                [[Recording(np.pad(driven, ((0, rows - len(driven)), (0, 0)), "edge"), known)]], self.scales_
-            )
+            rows, _ = stack_rows([[whole]], self.scales_)
             weights, members = (_join([getattr(o, name) for o in self.outputs_]) for name in ("weights", "members"))
             members = replace(members, **{name: jnp.full_like(members.held, at) for name, at in place.items()})
-            found = run_held(table, members, weights, self.burn_, longest)[:2]
-        mean, quantiles = (np.asarray(a, float).reshape(outputs, -1, *a.shape[1:]).mean(1) for a in found)
-        raw = quantiles[:, : len(inputs)].transpose(2, 1, 0)
-        return Calibration.join(o.calibration for o in self.outputs_).apply(mean[:, : len(inputs)].T, raw)
+            longest = _round_up(self.burn_ + len(inputs)) - self.burn_
+            found = run_held(rows, members, weights, self.burn_, longest)[:2]
+        each = (np.asarray(a, float)[:, : len(inputs)] for a in found)
+        mean, quantiles = (a.reshape(len(self.outputs_), -1, *a.shape[1:]).mean(1) for a in each)
+        return Calibration.join(o.calibration for o in self.outputs_).apply(mean.T, quantiles.transpose(2, 1, 0))
 
     def members(self) -> "list[GRU]":
         """Every restart as a model of its own."""
