@@ -17,7 +17,8 @@ from mrgpssm.baselines.bands import NORMAL_TAIL, Calibration, QuantileBands, cal
 from mrgpssm.baselines.compare import compare, methods_named
 from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, leave_one_out, merge
 from mrgpssm.baselines.gru import fit_together
-from mrgpssm.baselines.lags import exponential_averages, lag_spans, shorter, span_means
+from mrgpssm.baselines.gru.layout import network_features
+from mrgpssm.baselines.lags import lag_spans, shorter, span_means
 from mrgpssm.baselines.regression import Normal
 from mrgpssm.cli.main import app
 from mrgpssm.prediction import metrics
@@ -138,7 +139,7 @@ def test_lag_features_are_what_loops_say():
             rows = [inputs[max(t - lag, 0)] for lag in range(first, last + 1)]
             expected[t, 2 * k : 2 * k + 2] = np.mean(rows, axis=0)
     np.testing.assert_allclose(span_means(inputs, spans), expected, atol=1e-12)
-    slow, state = exponential_averages(inputs, (5.0,)), inputs[0]
+    slow, state = network_features(inputs, (5.0,))[:, 2:], inputs[0]
     for t in range(40):
         state = state + (inputs[t] - state) / 5.0
         np.testing.assert_allclose(slow[t], state, atol=1e-12)

@@ -269,11 +269,11 @@ def test_the_error_s_gradient_is_that_of_differences():
         y[10:15] = np.nan
         stretches.append(Stretch(u, y, step))
     problem, f = _Problem(stretches, 2), np.array([-1.1, 0.3])
-    expected: Any = approx_fprime(f, lambda g: problem.solve(np.asarray(g)).solution.error / 2, 1e-7)
-    np.testing.assert_allclose(problem.jacobian(f).T @ problem.residual(f), expected, rtol=1e-4)
+    expected: Any = approx_fprime(f, lambda g: problem.solve(np.asarray(g)).error / 2, 1e-7)
+    np.testing.assert_allclose(problem.solve(f).jacobian.T @ problem.residual(f), expected, rtol=1e-4)
     solution = minimise(stretches, f, 40)
     assert solution is not None
-    assert solution.error < problem.solve(f).solution.error
+    assert solution.error < problem.solve(f).error
     runs = [_best_run(solution.model(), s) for s in stretches]
     rows = [s.rows for s in stretches]
     errors = np.concatenate([(run - s.target)[r] for run, s, r in zip(runs, stretches, rows, strict=True)])

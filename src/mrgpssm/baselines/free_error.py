@@ -34,12 +34,18 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients f_1 ... f_n of F, numerators (n + 1, D_u), the offset, and the mean squared error of the fit."""
+    """Coefficients f_1 ... f_n of F, numerators (n + 1, D_u), the offset, residuals and their Jacobian by F."""
 
     denominator: np.ndarray
     numerators: np.ndarray
     offset: float
-    error: float
+    residual: np.ndarray
+    jacobian: np.ndarray
+
+    @property
+    def error(self) -> float:
+        """The mean squared error of the fit."""
+        return float(self.residual @ self.residual)
 
     def poles(self) -> np.ndarray:
         """The roots of F."""
@@ -61,20 +67,13 @@ def minimise(stretches: list[Stretch], denominator: np.ndarray, evaluations: int
     found = least_squares(
         problem.residual,
         problem.stabilise(denominator),
-        jac=problem.jacobian,  # pyright: ignore[reportArgumentType]
+        jac=lambda f: problem.solve(f).jacobian,  # pyright: ignore[reportArgumentType]
         x_scale="jac",
         max_nfev=evaluations,
         ftol=1e-6,
         xtol=1e-12,
     )
-    return problem.solve(found.x).solution
-
-
-@dataclass(frozen=True)
-class _Point:
-    solution: Solution
-    residual: np.ndarray
-    jacobian: np.ndarray
+    return problem.solve(found.x)
 
 
 class _Problem:
@@ -84,7 +83,7 @@ class _Problem:
         self.stretches = [s for s in stretches if len(s.rows) > order]
         self.order = order
         self.largest = min(LARGEST_POLE, np.exp(-1 / max((len(s.target) for s in self.stretches), default=1)))
-        self.last: tuple[bytes, _Point] | None = None
+        self.last: tuple[bytes, Solution] | None = None
 
     def stabilise(self, f: np.ndarray) -> np.ndarray:
         """Shrink the roots whose time constant is longer than the longest stretch."""
@@ -95,15 +94,12 @@ class _Problem:
         inside = np.max(np.abs(_roots(f))) <= self.largest
         return self.solve(f).residual if inside else np.full(self.order + 1, np.inf)
 
-    def jacobian(self, f: np.ndarray) -> np.ndarray:
-        return self.solve(f).jacobian
-
-    def solve(self, f: np.ndarray) -> _Point:
+    def solve(self, f: np.ndarray) -> Solution:
         if self.last is None or self.last[0] != f.tobytes():
             self.last = f.tobytes(), self._solve(f)
         return self.last[1]
 
-    def _solve(self, f: np.ndarray) -> _Point:
+    def _solve(self, f: np.ndarray) -> Solution:
         n, F = self.order, np.concatenate([[1.0], f])
         tables = [_table(s, F) for s in self.stretches]
         factors = [
@@ -120,8 +116,7 @@ class _Problem:
         tail = take_out(np.concatenate(joined), len(weights))
         rest = np.zeros((n + 1, n + 1))
         rest[: len(tail)] = tail / np.sqrt(max(sum(len(s.rows) for s in self.stretches), 1))
-        residual, jacobian = rest[:, -1], rest[:, :-1]
-        return _Point(Solution(f.copy(), numerators, float(offset), float(residual @ residual)), residual, jacobian)
+        return Solution(f.copy(), numerators, float(offset), rest[:, -1], rest[:, :-1])
 
 
 def _roots(f: np.ndarray) -> np.ndarray:

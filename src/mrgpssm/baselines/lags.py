@@ -1,9 +1,8 @@
 """Features of past inputs at many time scales, for methods without a state."""
 
 import numpy as np
-from scipy.signal import lfilter
 
-_FEW_ROWS = 5000
+FEW_ROWS = 5000  # data with fewer are short
 Spans = tuple[tuple[int, int], ...]
 
 
@@ -14,7 +13,7 @@ def lag_spans(lengths: list[int], limit: int) -> Spans:
     matters there. The last span reaches back at most `limit` rows or an eighth of the shortest sequence.
     """
     reach = max(2, min(limit, min(lengths) // 8))
-    dense = 2 if sum(lengths) >= _FEW_ROWS else min(16, reach)
+    dense = 2 if sum(lengths) >= FEW_ROWS else min(16, reach)
     spans = [(lag, lag) for lag in range(dense)]
     while 2 * (spans[-1][1] + 1) <= reach:
         spans.append((spans[-1][1] + 1, 2 * spans[-1][1] + 1))
@@ -38,15 +37,6 @@ def span_means(inputs: np.ndarray, spans: Spans) -> np.ndarray:
     now = np.arange(len(inputs)) + reach
     means = [(total[now - first + 1] - total[now - last]) / (last - first + 1) for first, last in spans]
     return np.concatenate(means, axis=1)
-
-
-def exponential_averages(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
-    """(T, D S) averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ ≥ 1, from s_{-1} = u_0 on."""
-    found = []
-    for scale in scales:
-        keep = 1 - 1 / scale
-        found.append(lfilter([1 / scale], [1, -keep], inputs, axis=0, zi=keep * inputs[:1])[0])
-    return np.concatenate(found, axis=1)
 
 
 def bridge(outputs: np.ndarray) -> np.ndarray:

@@ -38,9 +38,9 @@ Rivals = tuple[list[Trial], Callable[[Any], LinearModel | None]]
 
 
 class AbstractLinear(AbstractBaseline):
-    """A linear model per output, chosen by the free-run error on left-out training data (`judge`).
+    """A linear model per output: of the candidates that all data support, that of the lowest error on left-out data.
 
-    Bands are the quantiles of left-out free-run residuals.
+    The error is that of free runs (`judge`); bands are the quantiles of their residuals.
     """
 
     failure: ClassVar[str]  # what is said of an output without a usable candidate
@@ -59,7 +59,12 @@ class AbstractLinear(AbstractBaseline):
         self.models_, self.chosen_, held = [], [], []
         with threadpool_limits(self.threads, user_api="blas"):
             for column, (trials, fit) in enumerate(self.compete(recordings, split, report)):
-                trial, model = self._choose(trials, fit, measured[:, column], split, column)
+                errors = [judge(t.held[:, None], measured[:, [column]], split).item() for t in trials]
+                ranked = (trials[i] for i in np.argsort(errors, kind="stable") if np.isfinite(errors[i]))
+                usable = ((t, model) for t in ranked if (model := fit(t.settings)) is not None)
+                trial, model = next(usable, (None, None))
+                if trial is None or model is None:
+                    raise FitError(self.failure.format(output=column + 1))
                 self.models_.append(model)
                 self.chosen_.append(asdict(trial.settings) | {"largest_pole": model.largest_pole()})
                 held.append(trial.held)
@@ -71,22 +76,6 @@ class AbstractLinear(AbstractBaseline):
         else:
             columns = [model.run(inputs, warmup.column(number)) for number, model in enumerate(self.models_)]
         return self.calibration_.apply(np.hstack(columns))
-
-    def _choose(
-        self,
-        trials: list[Trial],
-        fit: Callable[[Any], LinearModel | None],
-        measured: np.ndarray,
-        split: list[RowFold],
-        column: int,
-    ) -> tuple[Trial, LinearModel]:
-        """The candidate with the lowest finite error that all data support as well, and its model of all data."""
-        errors = [judge(t.held[:, None], measured[:, None], split).item() for t in trials]
-        for i in np.argsort(errors, kind="stable"):
-            model = fit(trials[i].settings) if np.isfinite(errors[i]) else None
-            if model is not None:
-                return trials[i], model
-        raise FitError(self.failure.format(output=column + 1))
 
 
 def run_left_out(

@@ -46,8 +46,9 @@ class StaticRegression(AbstractBaseline):
                     error = float(np.nanmean((held - measured[:, column]) ** 2))
                     model = total(list(sums.values())).solve(ridge)
                     trials.append((error, {"degree": degree, "ridge": ridge}, model, held))
-        best = (min(trials, key=lambda trial: trial[0]) for trials in tried)
-        _, self.chosen_, self.models_, held = zip(*best, strict=True)
+        best = [min(trials, key=lambda trial: trial[0]) for trials in tried]
+        _, chosen, self.models_, held = zip(*best, strict=True)
+        self.chosen_ = list(chosen)
         self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
 
     def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:

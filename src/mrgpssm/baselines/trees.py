@@ -10,14 +10,13 @@ from threadpoolctl import threadpool_limits
 from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
 from mrgpssm.baselines.folds import RowFold, RowRange, folds, whole
-from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
+from mrgpssm.baselines.lags import FEW_ROWS, Spans, lag_spans, shorter, span_means
 from mrgpssm.baselines.regression import Linear, Normal
 from mrgpssm.blend.forest import need_sklearn
 from mrgpssm.prediction.forecast import LEVELS
 from mrgpssm.prediction.metrics import pinball_terms
 
 _RIDGE = 1e-4
-_FEW_ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -184,14 +183,14 @@ def candidates(spans: Spans, rows: int) -> list[TreeSettings]:
         TreeSettings(few, 31, 20, False),
         TreeSettings(every, 12, 60, True),
     ]
-    if rows < _FEW_ROWS:
+    if rows < FEW_ROWS:
         grid += [TreeSettings(n, 6, 5, linear) for n in (every, shorter(spans, 4)) for linear in (False, True)]
     return grid
 
 
 def _limit_threads(rows: int) -> threadpool_limits:
     """Use one thread for small tables, where several threads cost more than they gain."""
-    return threadpool_limits(1 if rows < _FEW_ROWS else None, user_api="openmp")
+    return threadpool_limits(1 if rows < FEW_ROWS else None, user_api="openmp")
 
 
 def _boost(x: np.ndarray, y: np.ndarray, settings: TreeSettings, options: dict[str, Any]) -> Booster:

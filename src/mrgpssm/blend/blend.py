@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mrgpssm.blend.files import check_savable, write_blend
+from mrgpssm.blend.files import blend_bytes, check_savable
 from mrgpssm.blend.fitted import FittedBlend, LeftOut, learn_noise, learn_shares, run_parts
 from mrgpssm.blend.parts import PartTrainer, find_folds, name_parts, settle_parts
 from mrgpssm.blend.simulator import Simulator
@@ -30,7 +30,7 @@ from mrgpssm.data import (
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
 from mrgpssm.estimator.estimator import MRGPSSM, ask_of_data
 from mrgpssm.estimator.params import get_params, set_params
-from mrgpssm.file import write_json
+from mrgpssm.file import write_atomic, write_json
 from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
 from mrgpssm.prediction.scores import tabulate_scores
@@ -220,7 +220,7 @@ class Blend:
             StorageError: The file cannot be written; what was there before is untouched.
         """
         check_simulation(hasattr(self, "fitted_"), 2, 1, ())
-        write_blend(Path(path), self.fitted_)
+        write_atomic(Path(path), blend_bytes(self.fitted_))
 
     @property
     def parts_(self) -> dict[str, Simulator]:

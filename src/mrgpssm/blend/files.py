@@ -6,7 +6,6 @@ A state-space model is held as in a file of its own, and read by the reader of t
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from mrgpssm.blend.static import AbstractStatic, FittedStatic, StaticGP, StaticT
 from mrgpssm.data import Scaling, Seen
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.estimator.estimator import MRGPSSM, from_fitted
-from mrgpssm.file import pack, unpack, write_atomic
+from mrgpssm.file import pack, unpack
 from mrgpssm.file.model import blame, feature_count, put_under, read_columns, read_names, take_under
 from mrgpssm.file.numbers import Tensors, numbers, whole_numbers
 from mrgpssm.file.tensors import BLEND_KIND
@@ -43,11 +42,6 @@ def check_savable(parts: Mapping[str, Simulator], remedy: str) -> None:
                 f"Part {name!r} is a {type(part).__name__}, which cannot be saved; files hold MRGPSSM, StaticGP and "
                 f"StaticTrees. {remedy}"
             )
-
-
-def write_blend(path: Path, model: FittedBlend) -> None:
-    """Write a blend file; the old one stays until the new one is safe on disk."""
-    write_atomic(path, blend_bytes(model))
 
 
 def blend_bytes(model: FittedBlend) -> bytes:

@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,12 @@ class GRU(AbstractBaseline):
         mean, quantiles = (a.reshape(len(self.outputs_), -1, *a.shape[1:]).mean(1) for a in each)
         return Calibration.join(o.calibration for o in self.outputs_).apply(mean.T, quantiles.transpose(2, 1, 0))
 
-    def members(self) -> "list[GRU]":
+    def keep(self, layout: Layout, found: list[tuple[dict[str, Any], OutputNetworks]]) -> None:
+        """Take over what a fleet has found for every output."""
+        self.scales_, self.burn_ = layout.scales, layout.program.burn
+        self.chosen_, self.outputs_ = [chosen for chosen, _ in found], [networks for _, networks in found]
+
+    def members(self) -> list[Self]:
         """Every restart as a model of its own."""
         found = [copy.copy(self) for _ in range(self.restarts)]
         for k, alone in enumerate(found):
@@ -108,10 +113,8 @@ def learn_together(models: list[GRU], sets: list[list[Recording]], report: Repor
         sizes = layout.program.burn, layout.program.longest
         held = [np.asarray(a, float) for a in run_held(layout.rows, layout.members, best.weights, *sizes)]
     for number, model in enumerate(models):
-        model.scales_, model.burn_ = layout.scales, layout.program.burn
         columns = range(sets[number][0].outputs.shape[1])
-        found = [_find_winner(layout, best, held, number, column) for column in columns]
-        model.chosen_, model.outputs_ = ([pair[k] for pair in found] for k in range(2))
+        model.keep(layout, [_find_winner(layout, best, held, number, column) for column in columns])
 
 
 def _find_winner(
@@ -126,5 +129,6 @@ def _find_winner(
     _, quantiles, y, counted = (a[group] for a in held)
     seen = counted > 0
     calibration = calibrate(np.moveaxis(quantiles[seen], -1, 0)[..., None], y[seen][:, None])
-    networks = OutputNetworks(*jax.tree.map(lambda a: a[group], (best.weights, layout.members)), calibration)
-    return asdict(layout.candidates[winner]) | {"left_out_loss": float(mean[winner])}, networks
+    weights, members = jax.tree.map(lambda a: a[group], (best.weights, layout.members))
+    chosen = asdict(layout.candidates[winner]) | {"left_out_loss": float(mean[winner])}
+    return chosen, OutputNetworks(weights, members, calibration)

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.signal import lfilter
 
 from mrgpssm.baselines.base import Recording
 from mrgpssm.baselines.folds import RowFold, leave_one_out, merge
 from mrgpssm.baselines.gru.fleet import GruMember, Program, Rows
-from mrgpssm.baselines.lags import exponential_averages
 from mrgpssm.errors import DataError
 
 _EVALUATIONS = 20
@@ -49,8 +49,12 @@ def candidates(width: int, rate: float) -> list[Candidate]:
 
 
 def network_features(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
-    """(T, D (1 + S)) inputs and their exponential averages."""
-    return np.concatenate([inputs, exponential_averages(inputs, scales)], axis=1)
+    """(T, D (1 + S)) inputs, and averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ, from s_{-1} = u_0."""
+    found = [inputs]
+    for scale in scales:
+        keep = 1 - 1 / scale
+        found.append(lfilter([1 / scale], [1, -keep], inputs, axis=0, zi=keep * inputs[:1])[0])
+    return np.concatenate(found, axis=1)
 
 
 def average_scales(shortest: int) -> tuple[float, ...]:
@@ -122,7 +126,7 @@ def stack_rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[
     return rows, [[next(starts) for _ in recordings] for recordings in sets]
 
 
-def _place(fold: RowFold, offsets: list[int], program: Program, most: int) -> dict[str, np.ndarray]:
+def _place(fold: RowFold, offsets: list[int], program: Program, most: int) -> dict[str, Any]:
     """Where a member learns and what it leaves out; stretches that it lacks are empty ones."""
     stretches, held = merge(fold.train), fold.test[0]
     starts, counts = np.zeros((2, most), np.int32)
