@@ -18,7 +18,7 @@ from mrgpssm.baselines import StaticRegression
 from mrgpssm.blend import Simulator, StaticGP, StaticTrees
 from mrgpssm.blend.files import blend_bytes, parse_blend
 from mrgpssm.blend.fitted import FittedBlend
-from mrgpssm.blend.weigh import MOST_SHARE, RIDGE, shares
+from mrgpssm.blend.weigh import MOST_SHARE, RIDGE, find_shares
 from mrgpssm.cli import main
 from mrgpssm.data import Scaling, Seen, unseen_rows
 from mrgpssm.errors import Interrupted
@@ -90,7 +90,7 @@ def test_shares_of_two_parts_are_those_of_a_grid(seed):
     if seed % 2:  # a part that is as the first, only worse, gets nothing; one without error as much as there is
         errors = [(a, np.stack([1.2 * a, 1e-3 * b[1] - 0.3 * a])) for a, b in errors]
     errors[0][0][::5] = np.nan
-    found, steps = shares(errors), np.linspace(0, MOST_SHARE, 91)
+    found, steps = find_shares(errors), np.linspace(0, MOST_SHARE, 91)
     grid = [np.array(s) for s in itertools.product(steps, steps) if sum(s) <= MOST_SHARE + 1e-9]
     best = min(grid, key=lambda s: objective(s, errors))
     assert (found >= 0).all()
@@ -102,18 +102,18 @@ def test_shares_of_two_parts_are_those_of_a_grid(seed):
 def test_shares_at_the_edges():
     rng = np.random.default_rng(4)
     a, b = rng.standard_normal((2, 500))
-    (single,) = shares([(a, 0.5 * b[None])])
+    (single,) = find_shares([(a, 0.5 * b[None])])
     tried = np.linspace(0, MOST_SHARE, 9001)
     assert single == pytest.approx(
         tried[np.argmin([objective(np.array([s]), [(a, 0.5 * b[None])]) for s in tried])], abs=1e-4
     )
-    (loud,) = shares([(a, 0.5 * b[None]), (1000 * a, 500 * b[None])])  # a recording does not count for its size
+    (loud,) = find_shares([(a, 0.5 * b[None]), (1000 * a, 500 * b[None])])  # a recording does not count for its size
     assert loud == pytest.approx(single, abs=1e-12)
-    np.testing.assert_allclose(shares([(a, -0.5 * np.stack([a, a]))]).sum(), 2 * 1.5 / (0.2 + 2 * 1.5**2))
-    np.testing.assert_allclose(shares([(a, np.zeros((2, 500)))]), MOST_SHARE / 2)  # both perfect
-    assert (shares([(a, np.full((2, 500), np.nan))]) == 0).all()
-    assert (shares([(a, 3 * np.stack([a, a]))]) == 0).all()
-    assert shares([(a, np.zeros((0, 500)))]).shape == (0,)
+    np.testing.assert_allclose(find_shares([(a, -0.5 * np.stack([a, a]))]).sum(), 2 * 1.5 / (0.2 + 2 * 1.5**2))
+    np.testing.assert_allclose(find_shares([(a, np.zeros((2, 500)))]), MOST_SHARE / 2)  # both perfect
+    assert (find_shares([(a, np.full((2, 500), np.nan))]) == 0).all()
+    assert (find_shares([(a, 3 * np.stack([a, a]))]) == 0).all()
+    assert find_shares([(a, np.zeros((0, 500)))]).shape == (0,)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.data import Scaling
-from mrgpssm.estimator import estimator
+from mrgpssm.estimator import fitting
 from mrgpssm.model import STABLE, init_ssm
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.provenance import Provenance
@@ -135,13 +135,13 @@ def test_outputs_have_models_of_their_own_or_one_together():
 def test_the_best_restart_is_kept(monkeypatch):
     """The model kept is the one whose bound, on equal noise, is largest."""
     data, seen = lag(seed=0), []
-    train = estimator.fit_fleet
+    train = fitting.fit_fleet
 
     def spy(*arguments):
         seen.append(train(*arguments))
         return seen[0]
 
-    monkeypatch.setattr(estimator, "fit_fleet", spy)
+    monkeypatch.setattr(fitting, "fit_fleet", spy)
     model = MRGPSSM((1,), **arrange(**{**SMALL, "cycles": 1}, restarts=3)).fit(data, progress=False)
     assert len(set(model.bounds_[0])) == 3
     best = int(np.argmax(model.bounds_[0]))
@@ -152,13 +152,13 @@ def test_the_best_restart_is_kept(monkeypatch):
 
 def test_an_output_whose_restarts_all_failed_is_named(monkeypatch):
     """The other outputs' models are fine, but a model without a bound is not handed out in silence."""
-    train = estimator.fit_fleet
+    train = fitting.fit_fleet
 
     def failing(*arguments):
         fleet = train(*arguments)
         return replace(fleet, bounds=np.where(np.arange(4) < 2, fleet.bounds, -np.inf))
 
-    monkeypatch.setattr(estimator, "fit_fleet", failing)
+    monkeypatch.setattr(fitting, "fit_fleet", failing)
     with pytest.raises(FitError, match="Training failed for output 'y2': no restart ended with a finite bound"):
         MRGPSSM((1,), **arrange(**{**SMALL, "cycles": 1}, restarts=2)).fit(lag(columns=2), progress=False)
 

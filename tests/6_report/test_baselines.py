@@ -13,12 +13,13 @@ from scipy.signal import lfilter
 
 from mrgpssm import ConfigError, DataError, Sequence
 from mrgpssm.baselines import ARX, GRU, METHODS, BoostedTrees, OutputError, StaticRegression, Subspace
-from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate, normal_quantiles, normal_tail
+from mrgpssm.baselines.bands import NORMAL_TAIL, Calibration, QuantileBands, calibrate, normal_quantiles
 from mrgpssm.baselines.compare import compare, methods_named
 from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, leave_one_out, merge
 from mrgpssm.baselines.gru import fit_together
-from mrgpssm.baselines.lags import consecutive, exponential_averages, lag_spans, shorter, span_means
-from mrgpssm.baselines.ridge import fit_ridge
+from mrgpssm.baselines.gru.layout import network_features
+from mrgpssm.baselines.lags import lag_spans, shorter, span_means
+from mrgpssm.baselines.regression import Normal
 from mrgpssm.cli.main import app
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.forecast import LEVELS
@@ -60,35 +61,37 @@ def test_quantile_crps_is_that_of_a_gaussian():
 
 
 def normal_bands(mean: np.ndarray, sd: float) -> QuantileBands:
-    tails = np.full((2, *mean.shape), normal_tail() * sd)
-    return QuantileBands(mean[None] + sd * stats.norm.ppf(LEVELS)[:, None, None], tails)
+    tails = np.full((2, *mean.shape), NORMAL_TAIL * sd)
+    return QuantileBands(mean, mean[None] + sd * stats.norm.ppf(LEVELS)[:, None, None], tails)
 
 
 def test_bands_of_normal_quantiles_are_nearly_normal():
     mean, sd = np.array([[2.0], [-1.0]]), 0.7
     bands = normal_bands(mean, sd)
-    np.testing.assert_allclose(bands.std(), sd, rtol=0.01)
+    np.testing.assert_allclose(bands.std, sd, rtol=0.01)
     for level in (0.03, 0.2, 0.5, 0.9):
         np.testing.assert_allclose(bands.quantile(level), mean + sd * stats.norm.ppf(level))
     y = np.array([[2.3], [-1.9]])
-    np.testing.assert_allclose(bands.log_density(y), stats.norm.logpdf(y, mean, sd))
+    np.testing.assert_allclose(bands.nll(y), -stats.norm.logpdf(y, mean, sd))
 
 
 def test_the_density_integrates_to_one_and_matches_the_quantiles():
     values = np.array([-1.0, -0.8, 0.0, 0.3, 1.5, 2.0, 4.0]).reshape(7, 1, 1)
-    bands = QuantileBands(values, np.array([0.2, 0.9]).reshape(2, 1, 1))
+    bands = QuantileBands(values[3], values, np.array([0.2, 0.9]).reshape(2, 1, 1))
     grid = np.linspace(values.min() - 8, values.max() + 25, 400_001)
     many = QuantileBands(
-        np.broadcast_to(values, (len(LEVELS), len(grid), 1)), np.broadcast_to(bands.tails, (2, len(grid), 1))
+        grid[:, None],
+        np.broadcast_to(values, (len(LEVELS), len(grid), 1)),
+        np.broadcast_to(bands.tails, (2, len(grid), 1)),
     )
-    density = np.exp(many.log_density(grid[:, None]))[:, 0]
+    density = np.exp(-many.nll(grid[:, None]))[:, 0]
     step = grid[1] - grid[0]
     total = np.cumsum(density) * step
     assert total[-1] == pytest.approx(1.0, abs=1e-3)
     for level in (0.01, 0.1, 0.6, 0.99):
         assert np.interp(bands.quantile(level).item(), grid, total) == pytest.approx(level, abs=1e-3)
     first = np.sum(grid * density) * step
-    assert bands.std().item() == pytest.approx(np.sqrt(np.sum((grid - first) ** 2 * density) * step), rel=1e-2)
+    assert bands.std.item() == pytest.approx(np.sqrt(np.sum((grid - first) ** 2 * density) * step), rel=1e-2)
 
 
 def test_calibration_gives_every_level_its_share():
@@ -98,18 +101,18 @@ def test_calibration_gives_every_level_its_share():
     measured = mean + rng.gamma(1.5, 0.4, mean.shape)
     measured[::50, 1] = np.nan
     raw = mean[None] + 0.05 * stats.norm.ppf(LEVELS)[:, None, None]
-    bands = calibrate(raw, measured).apply(raw)
+    bands = calibrate(raw, measured).apply(mean, raw)
     for level, values in zip(LEVELS, bands.values, strict=True):
         np.testing.assert_allclose(metrics.coverage(measured, -np.inf * np.ones(2), values), level, atol=2e-3)
     residuals = (measured - mean)[:, 0]
-    alone = calibrate(normal_quantiles(mean), measured).apply(normal_quantiles(mean))
+    alone = calibrate(normal_quantiles(mean), measured).apply(mean)
     np.testing.assert_allclose(alone.quantile(0.95)[:, 0] - mean[:, 0], np.quantile(residuals, 0.95), atol=0.01)
 
 
 def test_crossing_quantiles_are_put_in_order():
     raw = np.array([3.0, 1.0, 2.0, 2.0, 5.0, 4.0, 4.0]).reshape(7, 1, 1)
-    same = Calibration(np.zeros(1), np.ones((7, 1)), np.full((2, 1), normal_tail()))
-    assert (np.diff(same.apply(raw).values, axis=0) > 0).all()
+    same = Calibration(np.zeros(1), np.ones((7, 1)), np.full((2, 1), NORMAL_TAIL))
+    assert (np.diff(same.apply(raw[3], raw).values, axis=0) > 0).all()
 
 
 def test_scores_are_in_the_data_s_units():
@@ -136,9 +139,7 @@ def test_lag_features_are_what_loops_say():
             rows = [inputs[max(t - lag, 0)] for lag in range(first, last + 1)]
             expected[t, 2 * k : 2 * k + 2] = np.mean(rows, axis=0)
     np.testing.assert_allclose(span_means(inputs, spans), expected, atol=1e-12)
-    delayed = consecutive(inputs, 1, 3)
-    np.testing.assert_allclose(delayed[10], np.concatenate([inputs[9], inputs[8], inputs[7]]))
-    slow, state = exponential_averages(inputs, (5.0,)), inputs[0]
+    slow, state = network_features(inputs, (5.0,))[:, 2:], inputs[0]
     for t in range(40):
         state = state + (inputs[t] - state) / 5.0
         np.testing.assert_allclose(slow[t], state, atol=1e-12)
@@ -189,7 +190,7 @@ def test_candidates_are_compared_by_a_likelihood_in_which_every_piece_has_its_ow
 def test_the_ridge_solves_its_normal_equations():
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((80, 3)) * [1, 10, 0.1] + 4, rng.standard_normal(80)
-    fit = fit_ridge(x, y, 0.3)
+    fit = Normal.of(x, y).solve(0.3)
     centred = x - x.mean(0)
     expected = np.linalg.inv(centred.T @ centred + 0.3 * 80 * np.diag(x.var(0))) @ centred.T @ (y - y.mean())
     np.testing.assert_allclose(fit.weights, expected, rtol=1e-5)

@@ -10,11 +10,10 @@ from scipy.signal import lfilter
 
 from mrgpssm import FitError, Sequence
 from mrgpssm.baselines import ARX, OutputError, Subspace
-from mrgpssm.baselines.arx import ARXSettings, fit_equation
+from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
 from mrgpssm.baselines.base import AbstractBaseline, Recording
 from mrgpssm.baselines.folds import whole
 from mrgpssm.baselines.free_error import Stretch, _Problem, minimise
-from mrgpssm.baselines.lags import span_means
 from mrgpssm.baselines.statespace import LARGEST_POLE, StateSpace, reflect
 
 pytestmark = pytest.mark.once
@@ -39,7 +38,7 @@ def linear_system(seed: int, noise: float, rows: int = 600) -> Sequence:
 def test_arx_recovers_a_linear_system():
     train, test = [linear_system(k, 0.0) for k in range(3)], linear_system(9, 0.0)
     model = ARX(orders=(1, 2), ridges=(1e-12,)).fit(train, progress=False)
-    equation = model.equations_[0]
+    equation = model.models_[0]
     assert equation.settings.order == 2
     np.testing.assert_allclose(equation.a, [1.5, -0.7], atol=1e-4)
     scale = model.scaling_.output_sd[0] / model.scaling_.input_sd[0]
@@ -54,8 +53,8 @@ def test_refining_removes_the_bias_that_output_noise_gives_least_squares():
     options = {"orders": (2,), "ridges": (1e-9,)}
     plain = ARX(refinements=(0,), **options).fit(train, progress=False)
     both = ARX(refinements=(0, 6), **options).fit(train, progress=False)
-    assert both.equations_[0].settings.refinements == 6
-    errors = [np.abs(m.equations_[0].a - [1.5, -0.7]).max() for m in (plain, both)]
+    assert both.models_[0].settings.refinements == 6
+    errors = [np.abs(m.models_[0].a - [1.5, -0.7]).max() for m in (plain, both)]
     assert errors[1] < 0.05
     clean = linear_system(9, 0.0)
     assert both.score(clean)["rmse"].item() < plain.score(clean)["rmse"].item()
@@ -67,7 +66,7 @@ def test_an_unstable_equation_is_never_chosen():
     u = rng.standard_normal((120, 1))
     y = response([1.0], [1, -1.05], u)
     model = ARX(orders=(1, 2)).fit(Sequence(u, y), progress=False)
-    assert model.equations_[0].largest_pole() < 1
+    assert model.models_[0].largest_pole() < 1
     assert np.isfinite(model.simulate(rng.standard_normal((5000, 1))).mean).all()
 
 
@@ -84,11 +83,11 @@ def test_a_refined_equation_never_runs_worse_than_the_plain_one():
     u = rng.standard_normal((400, 1))
     y = np.abs(response([0.0, 1.0], [1, -1.8, 0.9], u[:, 0]))
     spans = tuple((lag, lag) for lag in range(7))
-    forced, errors = [span_means(u, spans)], []
+    lifted, errors = lift([Recording(u, y[:, None])], spans), []
     for rounds in (0, 6):
-        equation = fit_equation(forced, [y], whole([400]), ARXSettings(6, spans, 1e-3, rounds), {})
+        equation = fit_equation(lifted, whole([400]), ARXSettings(6, spans, 1e-3, rounds), {})
         assert equation is not None
-        errors.append(np.mean((equation.run(forced[0][6:], y[:6]) - y[6:]) ** 2))
+        errors.append(np.mean((equation.run_forced(lifted[0].inputs[6:], y[:6]) - y[6:]) ** 2))
     assert errors[1] <= errors[0]
 
 
@@ -184,7 +183,7 @@ def test_subspace_recovers_several_inputs_and_outputs_exactly():
     model = Subspace(horizons=(6,), strides=(1,)).fit(
         [made_by(system, k, spread=1.0) for k in range(3)], progress=False
     )
-    assert [s.order for s in model.settings_] == [3, 3]
+    assert [chosen["order"] for chosen in model.chosen_] == [3, 3]
     for found in model.models_:
         np.testing.assert_allclose(_sorted(found.A), _sorted(system.A), atol=1e-6)
     np.testing.assert_allclose(learned(model), markov(system), atol=1e-6)
@@ -198,7 +197,7 @@ def test_one_output_is_recovered_exactly_from_recordings_that_start_anywhere(nam
     A, B = np.array([[1.5, 1.0], [-0.7, 0.0]]), np.array([[0.5], [0.2]])
     system = StateSpace.of(A, B, np.eye(1, 2), np.zeros((1, 1)), np.array([3.0]))
     model = NEW[name]().fit([made_by(system, k, rows=150 + 30 * k, spread=2.0) for k in range(4)], progress=False)
-    assert model.settings_[0].order == 2
+    assert model.chosen_[0]["order"] == 2
     np.testing.assert_allclose(_sorted(model.models_[0].A), _sorted(A), atol=1e-6)
     expected = response([0.0, 0.5, 0.2], [1, -1.5, 0.7], np.eye(40, 1)[:, 0])
     np.testing.assert_allclose(learned(model)[:, 0, 0], expected, atol=1e-6)
@@ -270,20 +269,20 @@ def test_the_error_s_gradient_is_that_of_differences():
         y[10:15] = np.nan
         stretches.append(Stretch(u, y, step))
     problem, f = _Problem(stretches, 2), np.array([-1.1, 0.3])
-    expected: Any = approx_fprime(f, lambda g: problem.solve(np.asarray(g)).solution.error / 2, 1e-7)
-    np.testing.assert_allclose(problem.jacobian(f).T @ problem.residual(f), expected, rtol=1e-4)
+    expected: Any = approx_fprime(f, lambda g: problem.solve(np.asarray(g)).error / 2, 1e-7)
+    np.testing.assert_allclose(problem.solve(f).jacobian.T @ problem.residual(f), expected, rtol=1e-4)
     solution = minimise(stretches, f, 40)
     assert solution is not None
-    assert solution.error < problem.solve(f).solution.error
+    assert solution.error < problem.solve(f).error
     runs = [_best_run(solution.model(), s) for s in stretches]
-    rows = [s.find_rows() for s in stretches]
+    rows = [s.rows for s in stretches]
     errors = np.concatenate([(run - s.target)[r] for run, s, r in zip(runs, stretches, rows, strict=True)])
     assert np.mean(errors**2) == pytest.approx(solution.error, rel=1e-6)
 
 
 def _best_run(model: StateSpace, stretch: Stretch) -> np.ndarray:
     """The model's run from the initial state that fits the rows best, found by brute force."""
-    n, rows = len(model.A), stretch.find_rows()
+    n, rows = len(model.A), stretch.rows
     zero = model.outputs(stretch.inputs, model.states(stretch.inputs, np.zeros(n)))[:, 0]
     still = np.zeros_like(stretch.inputs)
     decays = np.column_stack([model.states(still, e)[:-1] @ model.C[0] for e in np.eye(n)])

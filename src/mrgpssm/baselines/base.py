@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from mrgpssm.baselines.scoring import Predictive, score_runs
+from mrgpssm.baselines.bands import QuantileBands
 from mrgpssm.data import Data, Inputs, Scaling, Sequence, Warmup, as_inputs, as_list, as_warmup, check_alike
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.params import get_params
-from mrgpssm.prediction.forecast import LEVELS, Forecast, report_times
+from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
+from mrgpssm.prediction.scores import list_terms, tabulate_scores
 
 Report = Callable[[str], None]
 _LINE_SECONDS = 10.0
@@ -35,6 +36,10 @@ class Recording:
         """The given rows as a recording."""
         return Recording(self.inputs[rows], self.outputs[rows])
 
+    def column(self, number: int) -> "Recording":
+        """The recording with one of its outputs."""
+        return Recording(self.inputs, self.outputs[:, [number]])
+
 
 class AbstractBaseline(abc.ABC):
     """A simulator learned from recordings, with the methods `fit`, `simulate` and `score` of `MRGPSSM`.
@@ -44,18 +49,19 @@ class AbstractBaseline(abc.ABC):
     """
 
     title: ClassVar[str]
+    chosen_: list[dict[str, Any]]
 
     @abc.abstractmethod
     def learn(self, recordings: list[Recording], report: Report) -> None:
-        """Choose the configuration and fit the model on these recordings alone."""
+        """Choose the configuration of every output (`chosen_`) and fit the model on these recordings alone."""
 
     @abc.abstractmethod
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        """Free run over scaled inputs (T, D_u), after an optional warm-up recording that ends just before them."""
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
+        """Free run over scaled inputs (T, D_u), after a warm-up that ends just before them and may be empty."""
 
-    @abc.abstractmethod
     def describe_choice(self) -> dict[str, Any]:
-        """The configuration that `learn` chose, as JSON values."""
+        """The configuration that `learn` chose for every output, as JSON values."""
+        return dict(zip(self.output_names_, self.chosen_, strict=True))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments, as given."""
@@ -79,8 +85,7 @@ class AbstractBaseline(abc.ABC):
         """Check the training sequences, take names and scaling from them, and scale them."""
         training = as_list(sequences)
         check_alike(training)
-        for sequence in training:
-            _check_even(sequence)
+        _check_even(training)
         self.input_names_, self.output_names_ = training[0].input_names, training[0].output_names
         self.dt_, self.units_ = training[0].dt, dict(training[0].units)
         self.scaling_ = Scaling.fit(training)
@@ -97,73 +102,58 @@ class AbstractBaseline(abc.ABC):
 
         Measured outputs of a `Sequence` are not used.
         """
-        self._check_fitted()
+        names = self._find_names()
         if stride < 1 or not all(0 < q < 1 for q in quantiles):
             raise ConfigError(f"stride must be at least 1 and quantiles in (0, 1); got {stride}, {list(quantiles)}.")
-        sequence = self._sequence(inputs)
-        run = self._run(sequence, warmup)
-        offset, sd, rows = self.scaling_.output_mean, self.scaling_.output_sd, slice(None, None, stride)
-        return Forecast(
-            time=report_times(sequence)[rows],
-            mean=(offset + sd * run.mean)[rows],
-            std=(sd * run.bands.std())[rows],
-            quantiles={float(q): (offset + sd * run.bands.quantile(q))[rows] for q in quantiles},
-            components={self.title: (sd * run.mean)[rows]},
-            offset=offset,
-            output_names=self.output_names_,
-            units=self.units_,
-        )
+        sequence = as_inputs(inputs, *names)
+        _check_even([sequence])
+        run, about = self._run(sequence, warmup).thin(stride), (self.output_names_, self.units_)
+        when, parts = report_times(sequence)[::stride], {self.title: run.mean}
+        return make_forecast(when, run, parts, self.scaling_, about, quantiles)
 
     def score(self, sequences: Data, warmup: Warmup | None = None) -> pd.DataFrame:
-        """Score a free run over every sequence: one row per output, errors in the data's units (see `score_runs`).
+        """Score a free run over every sequence: one row per output, errors in the data's units, means per step.
 
-        `warmup` = (u, y) is the stretch just before the sequence; it is allowed for a single sequence only.
+        `nll` is of the density of the bands, `nll_gaussian` of N(mean, std²) with their standard deviation, and `crps`
+        integrates the pinball loss of their quantiles. `warmup` = (u, y) is the stretch just before the sequence; it is
+        allowed for a single sequence only.
         """
-        self._check_fitted()
-        found = as_list(sequences, self.input_names_, self.output_names_, self.dt_)
-        for sequence in found:
-            _check_even(sequence)
+        found = as_list(sequences, *self._find_names())
+        _check_even(found)
         if warmup is not None and len(found) != 1:
             raise ConfigError(f"A warm-up belongs to one sequence; got {len(found)}. Score them one by one.")
-        runs = [self._run(s, warmup) for s in found]
-        return score_runs(runs, [s.outputs for s in found], self.scaling_, self.output_names_)
+        tables = []
+        for sequence in found:
+            run, measured = self._run(sequence, warmup), self.scaling_.outputs(sequence.outputs)
+            tables.append(list_terms(run, measured, run.crps(measured), self.scaling_))
+        return tabulate_scores(tables, self.output_names_)
 
-    def _run(self, sequence: Sequence, warmup: Warmup | None) -> Predictive:
-        names = (self.input_names_, self.output_names_, self.dt_)
-        past = None if warmup is None else self._scale(as_warmup(warmup, *names))
-        return self.predict(self.scaling_.inputs(sequence.inputs), past)
+    def _run(self, sequence: Sequence, warmup: Warmup | None) -> QuantileBands:
+        own = self._scale(sequence)
+        past = own.rows(slice(0)) if warmup is None else self._scale(as_warmup(warmup, *self._find_names()))
+        return self.predict(own.inputs, past)
 
     def _scale(self, sequence: Sequence) -> Recording:
         return Recording(self.scaling_.inputs(sequence.inputs), self.scaling_.outputs(sequence.outputs))
 
-    def _sequence(self, inputs: Inputs) -> Sequence:
-        sequence = as_inputs(inputs, self.input_names_, self.output_names_, self.dt_)
-        _check_even(sequence)
-        return sequence
-
-    def _check_fitted(self) -> None:
+    def _find_names(self) -> tuple[tuple[str, ...], tuple[str, ...], float]:
+        """Names of inputs and outputs and dt, where they are known."""
         if not hasattr(self, "scaling_"):
             raise ConfigError(f"This {type(self).__name__} is not fitted yet; call fit first.")
+        return self.input_names_, self.output_names_, self.dt_
 
 
-def _check_even(sequence: Sequence) -> None:
-    if sequence.time is not None and not np.allclose(np.diff(sequence.clock()), 1.0, atol=0.05):
-        raise DataError(f"{sequence.name}: baselines need even sampling; resample it, or split it at its gaps.")
-
-
-def _silent(message: str) -> None:
-    del message
+def _check_even(sequences: list[Sequence]) -> None:
+    for sequence in sequences:
+        if sequence.time is not None and not np.allclose(np.diff(sequence.clock()), 1.0, atol=0.05):
+            raise DataError(f"{sequence.name}: baselines need even sampling; resample it, or split it at its gaps.")
 
 
 def reporter(title: str, show: bool) -> Report:
     """A function that prints progress to standard error: one line that is overwritten, or one line every 10 s."""
-    return _line(title) if show else _silent
-
-
-def _line(title: str) -> Report:
     begun = last = time.monotonic()
 
-    def show(message: str) -> None:
+    def report(message: str) -> None:
         nonlocal last
         text = f"{title}: {message}, {time.monotonic() - begun:.0f} s"
         if sys.stderr.isatty():
@@ -172,4 +162,4 @@ def _line(title: str) -> Report:
             last = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
-    return show
+    return report if show else lambda _: None

@@ -1,7 +1,7 @@
 """Leave out training data: whole sequences if there are three or more, contiguous blocks otherwise."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,13 +71,26 @@ def folds(lengths: list[int], count: int) -> list[RowFold]:
     """At most `count` folds, or one per block of cut sequences. Every row range is tested in exactly one fold."""
     pieces = cut(lengths)
     count = min(count, len(pieces)) if len(lengths) >= 3 else len(pieces)
-    return [
-        RowFold(
-            tuple(p for i, p in enumerate(pieces) if i % count != k),
-            tuple(p for i, p in enumerate(pieces) if i % count == k),
-        )
-        for k in range(count)
-    ]
+    return [_leave_out(pieces, range(k, len(pieces), count)) for k in range(count)]
+
+
+def leave_one_out(lengths: list[int], count: int) -> list[RowFold]:
+    """`count` folds that leave out one row range each, evenly spread; ranges repeat if there are too few."""
+    pieces = cut(lengths)
+    # the first block of a cut sequence has nothing before it to warm up on: it is left out last
+    order = sorted(range(len(pieces)), key=lambda i: len(lengths) < 3 and pieces[i].start == 0)
+    chosen = [order[(k * len(order) // count if count < len(order) else k) % len(order)] for k in range(count)]
+    return [_leave_out(pieces, [c]) for c in chosen]
+
+
+def _leave_out(pieces: list[RowRange], numbers: Collection[int]) -> RowFold:
+    train = tuple(p for i, p in enumerate(pieces) if i not in numbers)
+    return RowFold(train, tuple(pieces[i] for i in numbers))
+
+
+def take_tests(values: list[np.ndarray], split: list[RowFold]) -> np.ndarray:
+    """The tested rows of the values of all sequences, range after range."""
+    return np.concatenate([values[p.index][p.test_rows] for fold in split for p in fold.test])
 
 
 def judge(held: np.ndarray, measured: np.ndarray, split: list[RowFold]) -> np.ndarray:
@@ -87,23 +100,14 @@ def judge(held: np.ndarray, measured: np.ndarray, split: list[RowFold]) -> np.nd
     predicts well does not decide alone. Errors below 1e-6 standard deviations, and differences below 1e-6, count as
     zero. `held` and `measured` (N, D_y) are the tested rows, range after range. The result is infinite where a run is.
     """
-    lengths = [p.stop - p.start - p.warmup for fold in split for p in fold.test]
-    total, count, edge = np.zeros(measured.shape[1]), np.zeros(measured.shape[1]), 0
-    for length in lengths:
-        errors = (held[edge : edge + length] - measured[edge : edge + length]) ** 2
-        seen, edge = np.isfinite(measured[edge : edge + length]).sum(axis=0), edge + length
+    edges = np.cumsum([len(p) - p.warmup for fold in split for p in fold.test])[:-1]
+    pairs = zip(np.split((held - measured) ** 2, edges), np.split(np.isfinite(measured), edges), strict=True)
+    total, count = np.zeros(measured.shape[1]), np.zeros(measured.shape[1])
+    for errors, known in pairs:
+        seen = known.sum(axis=0)
         mean = np.where(np.isnan(errors), 0.0, errors).sum(axis=0) / np.maximum(seen, 1)
         total, count = total + seen * np.log(mean + _SMALLEST), count + seen
     return np.where(np.isfinite(total), np.round(total / np.maximum(count, 1), 6), np.inf)
-
-
-def leave_one_out(lengths: list[int], count: int) -> list[RowFold]:
-    """`count` folds that leave out one row range each, evenly spread; ranges repeat if there are too few."""
-    pieces = cut(lengths)
-    # the first block of a cut sequence has nothing before it to warm up on: it is left out last
-    order = sorted(range(len(pieces)), key=lambda i: len(lengths) < 3 and pieces[i].start == 0)
-    chosen = [order[(k * len(order) // count if count < len(order) else k) % len(order)] for k in range(count)]
-    return [RowFold(tuple(p for i, p in enumerate(pieces) if i != c), (pieces[c],)) for c in chosen]
 
 
 def merge(pieces: Iterable[RowRange]) -> list[RowRange]:

@@ -6,14 +6,15 @@ are the coefficients of F, whose Gauss-Newton steps `scipy.optimize.least_square
 the triangle of a QR factorisation: its norm and its products with the Jacobian's columns there are the residuals' own.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
 from scipy.signal import lfilter
 
+from mrgpssm.baselines.regression import compress, solve, take_out
 from mrgpssm.baselines.statespace import LARGEST_POLE, StateSpace
-from mrgpssm.baselines.triangles import compress, solve, take_out
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Stretch:
     target: np.ndarray
     step: int
 
-    def find_rows(self) -> np.ndarray:
+    @functools.cached_property
+    def rows(self) -> np.ndarray:
         """Indices of the rows that are fitted."""
         rows = np.arange(0, len(self.target), self.step)
         return rows[np.isfinite(self.target[rows])]
@@ -32,12 +34,18 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients f_1 ... f_n of F, numerators (n + 1, D_u), the offset, and the mean squared error of the fit."""
+    """Coefficients f_1 ... f_n of F, numerators (n + 1, D_u), the offset, residuals and their Jacobian by F."""
 
     denominator: np.ndarray
     numerators: np.ndarray
     offset: float
-    error: float
+    residual: np.ndarray
+    jacobian: np.ndarray
+
+    @property
+    def error(self) -> float:
+        """The mean squared error of the fit."""
+        return float(self.residual @ self.residual)
 
     def poles(self) -> np.ndarray:
         """The roots of F."""
@@ -59,31 +67,23 @@ def minimise(stretches: list[Stretch], denominator: np.ndarray, evaluations: int
     found = least_squares(
         problem.residual,
         problem.stabilise(denominator),
-        jac=problem.jacobian,  # pyright: ignore[reportArgumentType]
+        jac=lambda f: problem.solve(f).jacobian,  # pyright: ignore[reportArgumentType]
         x_scale="jac",
         max_nfev=evaluations,
         ftol=1e-6,
         xtol=1e-12,
     )
-    return problem.solve(found.x).solution
-
-
-@dataclass(frozen=True)
-class _Point:
-    solution: Solution
-    residual: np.ndarray
-    jacobian: np.ndarray
+    return problem.solve(found.x)
 
 
 class _Problem:
     """Residual and Jacobian, cached for the last coefficients; infinite if a time constant is too long."""
 
     def __init__(self, stretches: list[Stretch], order: int):
-        self.stretches = [s for s in stretches if len(s.find_rows()) > order]
+        self.stretches = [s for s in stretches if len(s.rows) > order]
         self.order = order
-        self.rows = [s.find_rows() for s in self.stretches]
         self.largest = min(LARGEST_POLE, np.exp(-1 / max((len(s.target) for s in self.stretches), default=1)))
-        self.last: tuple[bytes, _Point] | None = None
+        self.last: tuple[bytes, Solution] | None = None
 
     def stabilise(self, f: np.ndarray) -> np.ndarray:
         """Shrink the roots whose time constant is longer than the longest stretch."""
@@ -94,55 +94,52 @@ class _Problem:
         inside = np.max(np.abs(_roots(f))) <= self.largest
         return self.solve(f).residual if inside else np.full(self.order + 1, np.inf)
 
-    def jacobian(self, f: np.ndarray) -> np.ndarray:
-        return self.solve(f).jacobian
-
-    def solve(self, f: np.ndarray) -> _Point:
+    def solve(self, f: np.ndarray) -> Solution:
         if self.last is None or self.last[0] != f.tobytes():
             self.last = f.tobytes(), self._solve(f)
         return self.last[1]
 
-    def _solve(self, f: np.ndarray) -> _Point:
+    def _solve(self, f: np.ndarray) -> Solution:
         n, F = self.order, np.concatenate([[1.0], f])
-        tables = [_table(s, rows, F) for s, rows in zip(self.stretches, self.rows, strict=True)]
-        targets = [s.target[rows] for s, rows in zip(self.stretches, self.rows, strict=True)]
-        factors = [compress(np.column_stack([x, y])) for x, y in zip(tables, targets, strict=True)]
+        tables = [_table(s, F) for s in self.stretches]
+        factors = [
+            compress(np.column_stack([x, s.target[s.rows]])) for x, s in zip(tables, self.stretches, strict=True)
+        ]
         weights = solve(compress(np.concatenate([t[n:, n:] for t in factors])))
         numerators, offset = weights[:-1].reshape(n + 1, -1), weights[-1]
         joined = []
-        for i, (s, rows) in enumerate(zip(self.stretches, self.rows, strict=True)):
-            top = factors[i][:n]
+        for s, table, triangle in zip(self.stretches, tables, factors, strict=True):
+            top = triangle[:n]
             start = solve(np.column_stack([top[:, :n], top[:, -1] - top[:, n:-1] @ weights]))
-            slopes = _slopes(s, rows, F, numerators, start)
-            joined.append(take_out(np.column_stack([tables[i], slopes, targets[i]]), n))
+            slopes = _slopes(s, F, numerators, start)
+            joined.append(take_out(np.column_stack([table, slopes, s.target[s.rows]]), n))
         tail = take_out(np.concatenate(joined), len(weights))
         rest = np.zeros((n + 1, n + 1))
-        rest[: len(tail)] = tail / np.sqrt(max(sum(map(len, self.rows)), 1))
-        residual, jacobian = rest[:, -1], rest[:, :-1]
-        return _Point(Solution(f.copy(), numerators, float(offset), float(residual @ residual)), residual, jacobian)
+        rest[: len(tail)] = tail / np.sqrt(max(sum(len(s.rows) for s in self.stretches), 1))
+        return Solution(f.copy(), numerators, float(offset), rest[:, -1], rest[:, :-1])
 
 
 def _roots(f: np.ndarray) -> np.ndarray:
     return np.roots(np.concatenate([[1.0], f]))
 
 
-def _table(stretch: Stretch, rows: np.ndarray, F: np.ndarray) -> np.ndarray:
+def _table(stretch: Stretch, F: np.ndarray) -> np.ndarray:
     """Columns q^-k δ / F for the initial state, q^-k u / F for the numerators, and 1, at the fitted rows."""
     n, impulse = len(F) - 1, np.zeros((len(stretch.target), 1))
     impulse[0] = 1.0
-    decays = _delays(lfilter([1.0], F, impulse, axis=0), rows, range(n))
-    driven = _delays(lfilter([1.0], F, stretch.inputs, axis=0), rows, range(n + 1))
-    return np.hstack([decays, driven, np.ones((len(rows), 1))])
+    decays = _delays(lfilter([1.0], F, impulse, axis=0), stretch.rows, range(n))
+    driven = _delays(lfilter([1.0], F, stretch.inputs, axis=0), stretch.rows, range(n + 1))
+    return np.hstack([decays, driven, np.ones((len(stretch.rows), 1))])
 
 
-def _slopes(stretch: Stretch, rows: np.ndarray, F: np.ndarray, numerators: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _slopes(stretch: Stretch, F: np.ndarray, numerators: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Derivatives of y - ŷ by f_1 ... f_n at the fitted rows: q^-k ŷ / F, where F ŷ = B u + the initial impulses."""
     forced = np.zeros(len(stretch.target))
     forced[: len(start)] = start
     for signal, b in zip(stretch.inputs.T, numerators.T, strict=True):
         forced += lfilter(b, [1.0], signal)
     twice = lfilter([1.0], F, lfilter([1.0], F, forced))
-    return _delays(np.asarray(twice)[:, None], rows, range(1, len(F)))
+    return _delays(np.asarray(twice)[:, None], stretch.rows, range(1, len(F)))
 
 
 def _delays(signals, rows: np.ndarray, lags: range) -> np.ndarray:

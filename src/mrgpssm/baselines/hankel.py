@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mrgpssm.baselines.base import Recording
+from mrgpssm.baselines.lags import bridge
+from mrgpssm.baselines.regression import compress
 from mrgpssm.baselines.statespace import reflect
-from mrgpssm.baselines.triangles import compress
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,6 @@ def factor(recording: Recording, view: View) -> np.ndarray:
         found = _table(recording.inputs, bridge(recording.outputs), view)
         complete = np.isfinite(found).all(axis=1)
     return compress(found[complete])
-
-
-def bridge(outputs: np.ndarray) -> np.ndarray:
-    """(T, D_y) outputs with missing values interpolated; a column without any value is left unchanged."""
-    filled = outputs.copy()
-    for column in filled.T:
-        seen = np.flatnonzero(np.isfinite(column))
-        if len(seen):
-            column[:] = np.interp(np.arange(len(column)), seen, column[seen])
-    return filled
 
 
 def _table(inputs: np.ndarray, outputs: np.ndarray, view: View) -> np.ndarray:

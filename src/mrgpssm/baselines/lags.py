@@ -1,9 +1,8 @@
 """Features of past inputs at many time scales, for methods without a state."""
 
 import numpy as np
-from scipy.signal import lfilter
 
-_FEW_ROWS = 5000
+FEW_ROWS = 5000  # data with fewer are short
 Spans = tuple[tuple[int, int], ...]
 
 
@@ -14,7 +13,7 @@ def lag_spans(lengths: list[int], limit: int) -> Spans:
     matters there. The last span reaches back at most `limit` rows or an eighth of the shortest sequence.
     """
     reach = max(2, min(limit, min(lengths) // 8))
-    dense = 2 if sum(lengths) >= _FEW_ROWS else min(16, reach)
+    dense = 2 if sum(lengths) >= FEW_ROWS else min(16, reach)
     spans = [(lag, lag) for lag in range(dense)]
     while 2 * (spans[-1][1] + 1) <= reach:
         spans.append((spans[-1][1] + 1, 2 * spans[-1][1] + 1))
@@ -40,16 +39,11 @@ def span_means(inputs: np.ndarray, spans: Spans) -> np.ndarray:
     return np.concatenate(means, axis=1)
 
 
-def consecutive(signals: np.ndarray, first: int, last: int) -> np.ndarray:
-    """(T, D (last - first + 1)) signals delayed by first ... last rows; before the first row the first row repeats."""
-    rows = np.arange(len(signals))[:, None] - np.arange(first, last + 1)
-    return signals[np.maximum(rows, 0)].reshape(len(signals), -1)
-
-
-def exponential_averages(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
-    """(T, D S) averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ ≥ 1, from s_{-1} = u_0 on."""
-    found = []
-    for scale in scales:
-        keep = 1 - 1 / scale
-        found.append(lfilter([1 / scale], [1, -keep], inputs, axis=0, zi=keep * inputs[:1])[0])
-    return np.concatenate(found, axis=1)
+def bridge(outputs: np.ndarray) -> np.ndarray:
+    """(T, D_y) outputs with missing values interpolated; a column without any value is left unchanged."""
+    filled = outputs.copy()
+    for column in filled.T:
+        seen = np.flatnonzero(np.isfinite(column))
+        if len(seen):
+            column[:] = np.interp(np.arange(len(column)), seen, column[seen])
+    return filled

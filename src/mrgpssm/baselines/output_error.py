@@ -1,21 +1,17 @@
 """Output-error models: linear difference equations fitted by their free run, not by one-step predictions."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from mrgpssm.baselines.arx import ARXSettings, fit_equation
-from mrgpssm.baselines.bands import calibrate, normal_quantiles
-from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, whole
+from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
+from mrgpssm.baselines.base import Recording, Report
+from mrgpssm.baselines.folds import RowFold, RowRange, whole
 from mrgpssm.baselines.free_error import Solution, Stretch, minimise
-from mrgpssm.baselines.lags import span_means
-from mrgpssm.baselines.scoring import Predictive
+from mrgpssm.baselines.linear import AbstractLinear, Rivals, Trial, run_left_out
 from mrgpssm.baselines.statespace import StateSpace
-from mrgpssm.baselines.subspace import cut_out, observe, run_left_out, usable_views
-from mrgpssm.errors import FitError
+from mrgpssm.baselines.subspace import cut_out, observe, usable_views
 
 _NEW_POLE = 0.5
 
@@ -27,7 +23,8 @@ class OutputErrorSettings:
     order: int
 
 
-class OutputError(AbstractBaseline):
+@dataclass(eq=False)
+class OutputError(AbstractLinear):
     """Each output as F(q) (y - c) = B(q) u, with the F, B, c and initial states that minimise the free run's error.
 
     (L. Ljung, System Identification, 2nd ed., section 4.2 and chapter 10.) The error has local minima: every order
@@ -38,63 +35,28 @@ class OutputError(AbstractBaseline):
     """
 
     title = "output error"
+    failure = "Output error: no stable model of any order; the inputs or outputs may be degenerate."
+    threads = 1
 
-    def __init__(
-        self,
-        orders: tuple[int, ...] = (1, 2, 3, 4, 6),
-        horizons: tuple[int, ...] = (8, 20),
-        strides: tuple[int, ...] = (1, 8),
-        starts: int = 2,
-        evaluations: int = 20,
-        rows: int = 10_000,
-        fold_count: int = 3,
-    ):
-        self.orders = orders
-        self.horizons = horizons
-        self.strides = strides
-        self.starts = starts
-        self.evaluations = evaluations
-        self.rows = rows
-        self.fold_count = fold_count
+    orders: tuple[int, ...] = (1, 2, 3, 4, 6)
+    horizons: tuple[int, ...] = (8, 20)
+    strides: tuple[int, ...] = (1, 8)
+    starts: int = 2
+    evaluations: int = 20
+    rows: int = 10_000
+    fold_count: int = 3
 
-    def learn(self, recordings: list[Recording], report: Report) -> None:
-        with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would wait for each other
-            self._learn(recordings, report)
-
-    def _learn(self, recordings: list[Recording], report: Report) -> None:
-        lengths = [len(r) for r in recordings]
-        split = folds(lengths, self.fold_count)
-        self.models_, self.settings_, held = [], [], []
+    def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
         for column, name in enumerate(self.output_names_):
-            alone = [Recording(r.inputs, r.outputs[:, [column]]) for r in recordings]
-            measured = np.concatenate([alone[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
-            memo: dict = {}
-            runs: dict[OutputErrorSettings, list[np.ndarray]] = {}
+            alone, memo = [r.column(column) for r in recordings], {}
+            models = []
             for number, fold in enumerate(split):
                 report(f"{name}, fold {number + 1} of {len(split)}")
-                for settings, model in self._fit(alone, fold.train, memo).items():
-                    left_out = [run_left_out(model, alone[p.index], p) for p in fold.test]
-                    runs[settings] = runs.get(settings, []) + left_out
+                models.append(self._fit(alone, fold.train, memo))
             report(f"{name}, all data")
-            models = self._fit(alone, whole(lengths), memo)
-            best, run = _choose(runs, models, measured, split)
-            self.models_.append(models[best])
-            self.settings_.append(best)
-            held.append(run)
-        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
-        self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
-
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        columns = []
-        for column, model in enumerate(self.models_):
-            past = None if warmup is None else Recording(warmup.inputs, warmup.outputs[:, [column]])
-            columns.append(model.run(inputs, past))
-        mean = np.hstack(columns)
-        return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
-
-    def describe_choice(self) -> dict[str, Any]:
-        triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
-        return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
+            final = self._fit(alone, whole([len(r) for r in recordings]), memo)
+            runs = {s: run_left_out((found.get(s) for found in models), alone, split) for s in final}
+            yield [Trial(s, r[:, 0]) for s, r in runs.items() if r is not None], final.get
 
     def _fit(
         self, recordings: list[Recording], pieces: tuple[RowRange, ...], memo: dict
@@ -122,10 +84,9 @@ class OutputError(AbstractBaseline):
     def _equations(self, recordings: list[Recording], pieces: tuple[RowRange, ...], order: int, memo: dict) -> list:
         """Denominators of ARX equations of that order, by least squares and refined."""
         spans = tuple((lag, lag) for lag in range(order + 1))
-        forced, targets = [span_means(r.inputs, spans) for r in recordings], [r.outputs[:, 0] for r in recordings]
-        sums = memo.setdefault(("sums", order), {})
+        lifted, sums = lift(recordings, spans), memo.setdefault(("sums", order), {})
         settings = (ARXSettings(order, spans, 1e-6, rounds) for rounds in (0, 6))
-        equations = (fit_equation(forced, targets, pieces, s, sums) for s in settings)
+        equations = (fit_equation(lifted, pieces, s, sums) for s in settings)
         return [-e.a for e in equations if e is not None]
 
 
@@ -133,18 +94,3 @@ def _solve_all(stretches: list[Stretch], starts: list[np.ndarray], evaluations: 
     """The result of every start after so many evaluations, lowest error first."""
     found = [minimise(stretches, start, evaluations) for start in starts]
     return sorted((s for s in found if s is not None), key=lambda s: s.error)
-
-
-def _choose(
-    runs: dict[OutputErrorSettings, list[np.ndarray]],
-    models: dict[OutputErrorSettings, StateSpace],
-    measured: np.ndarray,
-    split: list[RowFold],
-) -> tuple[OutputErrorSettings, np.ndarray]:
-    """The settings with the lowest error on left-out data, and their free runs over it."""
-    joined = {settings: np.concatenate(r) for settings, r in runs.items() if settings in models}
-    errors = {s: judge(r, measured, split).item() for s, r in joined.items() if len(r) == len(measured)}
-    if not errors:
-        raise FitError("Output error: no stable model of any order; the inputs or outputs may be degenerate.")
-    best = min(errors, key=errors.__getitem__)
-    return best, joined[best]

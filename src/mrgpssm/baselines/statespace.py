@@ -61,12 +61,11 @@ class StateSpace:
         """(T, D_y) outputs at the first T states."""
         return states[: len(inputs)] @ self.C.T + inputs @ self.D.T + self.c
 
-    def run(self, inputs: np.ndarray, warmup: Recording | None) -> np.ndarray:
+    def run(self, inputs: np.ndarray, warmup: Recording) -> np.ndarray:
         """(T, D_y) free run from the end of the warm-up, or from equilibrium at the first input."""
-        if warmup is None or not np.isfinite(warmup.outputs).any():
-            past = inputs[:0] if warmup is None else warmup.inputs
-            whole = np.concatenate([past, inputs])
-            return self.outputs(whole, self.states(whole, self.rest(whole[0])))[len(past) :]
+        if not np.isfinite(warmup.outputs).any():
+            whole = np.concatenate([warmup.inputs, inputs])
+            return self.outputs(whole, self.states(whole, self.rest(whole[0])))[len(warmup) :]
         last = warmup.rows(slice(-WARMUP_ROWS, None))
         start = self.states(last.inputs, self.mean + self._correct(last))[-1]
         return self.outputs(inputs, self.states(inputs, start))

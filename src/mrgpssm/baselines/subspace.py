@@ -1,19 +1,18 @@
 """Linear state-space models by subspace identification."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.signal import lfilter
-from threadpoolctl import threadpool_limits
 
-from mrgpssm.baselines.bands import calibrate, normal_quantiles
-from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, merge, whole
+from mrgpssm.baselines.base import Recording, Report
+from mrgpssm.baselines.folds import RowFold, RowRange, merge, whole
 from mrgpssm.baselines.hankel import Modes, Observability, View, factor
-from mrgpssm.baselines.scoring import Predictive
+from mrgpssm.baselines.linear import AbstractLinear, Rivals, Trial, run_left_out
+from mrgpssm.baselines.regression import compress, solve, take_out
 from mrgpssm.baselines.statespace import StateSpace
-from mrgpssm.baselines.triangles import compress, solve, take_out
 from mrgpssm.errors import FitError
 
 
@@ -26,15 +25,8 @@ class SubspaceSettings:
     stride: int
 
 
-@dataclass(frozen=True)
-class _SubspaceTrial:
-    """Free runs (N, D_y) of one candidate over left-out data."""
-
-    settings: SubspaceSettings
-    held: np.ndarray
-
-
-class Subspace(AbstractBaseline):
+@dataclass(eq=False)
+class Subspace(AbstractLinear):
     """A linear state-space model of all outputs together, identified by PO-MOESP and simulated freely.
 
     A and C come from the observability matrix (see `hankel`); poles outside the unit circle are reflected into it.
@@ -45,85 +37,36 @@ class Subspace(AbstractBaseline):
     """
 
     title = "subspace"
+    failure = "Subspace: no order gives a finite free run; the inputs or outputs may be degenerate."
+    joint = True
+    threads = 1
 
-    def __init__(
-        self,
-        orders: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10),
-        horizons: tuple[int, ...] = (8, 20),
-        strides: tuple[int, ...] = (1, 8),
-        rows: int = 10_000,
-        fold_count: int = 3,
-    ):
-        self.orders = orders
-        self.horizons = horizons
-        self.strides = strides
-        self.rows = rows
-        self.fold_count = fold_count
+    orders: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10)
+    horizons: tuple[int, ...] = (8, 20)
+    strides: tuple[int, ...] = (1, 8)
+    rows: int = 10_000
+    fold_count: int = 3
 
-    def learn(self, recordings: list[Recording], report: Report) -> None:
-        with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would wait for each other
-            self._learn(recordings, report)
+    def compete(self, recordings: list[Recording], split: list[RowFold], report: Report) -> Iterator[Rivals]:
+        found: list[tuple[SubspaceSettings, np.ndarray]] = []
+        memo = {}
 
-    def _learn(self, recordings: list[Recording], report: Report) -> None:
-        split = folds([len(r) for r in recordings], self.fold_count)
-        tried, memo = [], {}
+        def fit(settings: SubspaceSettings, pieces: tuple[RowRange, ...]) -> StateSpace | None:
+            seen = observe(recordings, pieces, View(settings.horizon, settings.stride), memo)
+            modes = seen.modes(settings.order)
+            return None if modes is None else fit_inputs(modes, cut_out(recordings, pieces), self.rows)
+
         for view in usable_views(recordings, self.horizons, self.strides):
             report(f"horizon {view.horizon}, stride {view.stride}")
-            tried += self._try(recordings, split, view, memo)
-        measured = np.concatenate([recordings[p.index].outputs[p.test_rows] for fold in split for p in fold.test])
-        if not tried:
+            for settings in (SubspaceSettings(order, view.horizon, view.stride) for order in self.orders):
+                runs = run_left_out((fit(settings, fold.train) for fold in split), recordings, split)
+                if runs is not None:
+                    found.append((settings, runs))
+        if not found:
             raise FitError("Subspace: the recordings are too short or too constant for any order; give longer ones.")
-        errors = np.array([judge(t.held, measured, split) for t in tried])
-        everything = whole([len(r) for r in recordings])
-        self.models_, self.settings_, held = [], [], []
-        for column in range(measured.shape[1]):
-            model, best = self._best(recordings, everything, tried, errors[:, column], memo)
-            self.models_.append(model)
-            self.settings_.append(best.settings)
-            held.append(best.held[:, column])
-        self.calibration_ = calibrate(normal_quantiles(np.column_stack(held)), measured)
-
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        runs = [model.run(inputs, warmup)[:, column] for column, model in enumerate(self.models_)]
-        mean = np.column_stack(runs)
-        return Predictive(mean, self.calibration_.apply(normal_quantiles(mean)))
-
-    def describe_choice(self) -> dict[str, Any]:
-        triples = zip(self.output_names_, self.settings_, self.models_, strict=True)
-        return {name: asdict(s) | {"largest_pole": m.largest_pole()} for name, s, m in triples}
-
-    def _try(self, recordings: list[Recording], split: list[RowFold], view: View, memo: dict) -> list[_SubspaceTrial]:
-        """Free runs of every order over all left-out ranges."""
-        seen = [observe(recordings, fold.train, view, memo) for fold in split]
-        found = []
-        for order in self.orders:
-            runs = []
-            for fold, observability in zip(split, seen, strict=True):
-                modes = observability.modes(order)
-                if modes is None:
-                    break
-                model = fit_inputs(modes, cut_out(recordings, fold.train), self.rows)
-                runs += [run_left_out(model, recordings[p.index], p) for p in fold.test]
-            else:
-                found.append(_SubspaceTrial(SubspaceSettings(order, view.horizon, view.stride), np.concatenate(runs)))
-        return found
-
-    def _best(
-        self,
-        recordings: list[Recording],
-        pieces: tuple[RowRange, ...],
-        tried: list[_SubspaceTrial],
-        errors: np.ndarray,
-        memo: dict,
-    ) -> tuple[StateSpace, _SubspaceTrial]:
-        """The candidate with the lowest error that all data support as well, and its model of all data."""
-        for i in np.argsort(errors, kind="stable"):
-            s = tried[i].settings
-            view = View(s.horizon, s.stride)
-            modes = observe(recordings, pieces, view, memo).modes(s.order) if np.isfinite(errors[i]) else None
-            if modes is not None:
-                return fit_inputs(modes, cut_out(recordings, pieces), self.rows), tried[i]
-        raise FitError("Subspace: no order gives a finite free run; the inputs or outputs may be degenerate.")
+        for column in range(recordings[0].outputs.shape[1]):
+            trials = [Trial(settings, runs[:, column]) for settings, runs in found]
+            yield trials, functools.partial(fit, pieces=whole([len(r) for r in recordings]))
 
 
 def usable_views(recordings: list[Recording], horizons: tuple[int, ...], strides: tuple[int, ...]) -> list[View]:
@@ -144,18 +87,15 @@ def cut_out(recordings: list[Recording], pieces: tuple[RowRange, ...]) -> list[R
 
 
 def observe(recordings: list[Recording], pieces: tuple[RowRange, ...], view: View, memo: dict) -> Observability:
-    """The observability of the row ranges; `memo` keeps the factor of each range."""
-    triangles = []
-    for p in merge(pieces):
-        if (p, view) not in memo:
-            memo[p, view] = factor(recordings[p.index].rows(p.rows), view)
-        triangles.append(memo[p, view])
-    return Observability.of(triangles, view, recordings[0].inputs.shape[1], recordings[0].outputs.shape[1])
-
-
-def run_left_out(model: StateSpace, recording: Recording, piece: RowRange) -> np.ndarray:
-    """The free run over the test rows of a left-out range."""
-    return model.run(recording.inputs[piece.test_rows], recording.rows(piece.warm))
+    """The observability of the row ranges; `memo` keeps it, and the factor of each range."""
+    if (pieces, view) not in memo:
+        joined, first = merge(pieces), recordings[0]
+        for p in joined:
+            if (p, view) not in memo:
+                memo[p, view] = factor(recordings[p.index].rows(p.rows), view)
+        triangles = [memo[p, view] for p in joined]
+        memo[pieces, view] = Observability.of(triangles, view, first.inputs.shape[1], first.outputs.shape[1])
+    return memo[pieces, view]
 
 
 def fit_inputs(modes: Modes, recordings: list[Recording], rows: int) -> StateSpace:

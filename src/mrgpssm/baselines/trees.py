@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mrgpssm.baselines.bands import Calibration, calibrate, normal_quantiles
+from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate, normal_quantiles
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, folds
-from mrgpssm.baselines.lags import Spans, lag_spans, shorter, span_means
-from mrgpssm.baselines.ridge import Linear, fit_ridge
-from mrgpssm.baselines.scoring import Predictive
+from mrgpssm.baselines.folds import RowFold, RowRange, folds, whole
+from mrgpssm.baselines.lags import FEW_ROWS, Spans, lag_spans, shorter, span_means
+from mrgpssm.baselines.regression import Linear, Normal
 from mrgpssm.blend.forest import need_sklearn
 from mrgpssm.prediction.forecast import LEVELS
+from mrgpssm.prediction.metrics import pinball_terms
 
 _RIDGE = 1e-4
-_FEW_ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,13 @@ class TreeSettings:
 
 @dataclass(frozen=True)
 class Booster:
-    """Trees for the mean or one quantile of one output, optionally on top of a linear regression."""
+    """Trees for the mean or one quantile of one output, on top of a linear regression, which may be zero."""
 
     trees: Any
-    linear: Linear | None
+    linear: Linear
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        return self.trees.predict(features) + (0.0 if self.linear is None else self.linear(features))
+        return self.trees.predict(features) + self.linear(features)
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,13 @@ class OutputTrees:
     levels: list[Booster]
     calibration: Calibration
 
-    def raw(self, features: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """(L, T, 1) quantiles before calibration."""
-        return _levels(self.levels, features)[..., None] if self.levels else normal_quantiles(mean)
+    def predict(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean (T, 1), and quantiles (L, T, 1) before calibration."""
+        mean = self.mean(features)[:, None]
+        return mean, _find_levels(self.levels, features) if self.levels else normal_quantiles(mean)
 
 
+@dataclass(eq=False)
 class BoostedTrees(AbstractBaseline):
     """Histogram gradient boosting (scikit-learn): squared error for the mean, one quantile loss per level for bands.
 
@@ -71,77 +72,64 @@ class BoostedTrees(AbstractBaseline):
 
     title = "boosted trees"
 
-    def __init__(
-        self,
-        reach: int = 1024,
-        learning_rate: float = 0.06,
-        iterations: int = 400,
-        quantile_iterations: int = 150,
-        rows: int = 25_000,
-        fold_count: int = 3,
-        seed: int = 0,
-    ):
-        self.reach = reach
-        self.learning_rate = learning_rate
-        self.iterations = iterations
-        self.quantile_iterations = quantile_iterations
-        self.rows = rows
-        self.fold_count = fold_count
-        self.seed = seed
+    reach: int = 1024
+    learning_rate: float = 0.06
+    iterations: int = 400
+    quantile_iterations: int = 150
+    rows: int = 25_000
+    fold_count: int = 3
+    seed: int = 0
 
     def learn(self, recordings: list[Recording], report: Report) -> None:
         need_sklearn()
-        lengths = [len(r) for r in recordings]
+        lengths, inputs = [len(r) for r in recordings], recordings[0].inputs.shape[1]
         self.spans_ = lag_spans(lengths, self.reach)
         features = [span_means(r.inputs, self.spans_) for r in recordings]
-        split = folds(lengths, self.fold_count)
+        split, count = folds(lengths, self.fold_count), recordings[0].outputs.shape[1]
         self.outputs_ = []
-        for column in range(recordings[0].outputs.shape[1]):
-            report(f"output {column + 1} of {recordings[0].outputs.shape[1]}")
-            table = FeatureTable(features, [r.outputs[:, column] for r in recordings], recordings[0].inputs.shape[1])
-            with _threads(sum(lengths)):
+        with _limit_threads(sum(lengths)):
+            for column in range(count):
+                report(f"output {column + 1} of {count}")
+                table = FeatureTable(features, [r.outputs[:, column] for r in recordings], inputs)
                 self.outputs_.append(self._learn_output(table, split))
+        self.chosen_ = [asdict(o.settings) for o in self.outputs_]
 
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        past = inputs[:0] if warmup is None else warmup.inputs
-        features = span_means(np.concatenate([past, inputs]), self.spans_)[len(past) :]
-        columns = [features[:, : o.settings.spans * inputs.shape[1]] for o in self.outputs_]
-        pairs = list(zip(self.outputs_, columns, strict=True))
-        with _threads(len(inputs)):
-            mean = np.column_stack([o.mean(x) for o, x in pairs])
-            raw = np.concatenate([o.raw(x, mean[:, [k]]) for k, (o, x) in enumerate(pairs)], axis=-1)
-        return Predictive(mean, _join([o.calibration for o in self.outputs_]).apply(raw))
-
-    def describe_choice(self) -> dict[str, Any]:
-        return {name: asdict(o.settings) for name, o in zip(self.output_names_, self.outputs_, strict=True)}
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
+        features = span_means(np.concatenate([warmup.inputs, inputs]), self.spans_)[len(warmup) :]
+        with _limit_threads(len(inputs)):
+            found = [o.predict(features[:, : o.settings.spans * inputs.shape[1]]) for o in self.outputs_]
+        mean, raw = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
+        return Calibration.join(o.calibration for o in self.outputs_).apply(mean, raw)
 
     def _learn_output(self, table: "FeatureTable", split: list[RowFold]) -> OutputTrees:
-        total = sum(map(len, table.targets))
-        thin = max(1, round(total / self.rows))
-        tried = [self._try(table, split, candidate, thin) for candidate in candidates(self.spans_, total)]
+        lengths = [len(target) for target in table.targets]
+        thin = max(1, round(sum(lengths) / self.rows))
+        tried = [self._try(table, split, candidate, thin) for candidate in candidates(self.spans_, sum(lengths))]
         best = min(tried, key=lambda pair: pair[0])[1]
-        boosted, residual, measured = self._left_out(table, split, best, thin)
-        choices = {"boosted": boosted, "residual": residual}
+        choices, measured = self._run_left_out(table, split, best, thin)
         fitted = {kind: calibrate(raw, measured) for kind, raw in choices.items()}
-        kind = min(choices, key=lambda k: pinball(fitted[k].apply(choices[k]).values, measured))
-        whole = [RowRange(i, 0, len(t)) for i, t in enumerate(table.targets)]
-        mean = self._mean(*table.rows(whole, best.spans, 1), best)
-        levels = self._quantiles(*table.rows(whole, best.spans, thin), best) if kind == "boosted" else []
+        losses = {}
+        for kind, raw in choices.items():
+            values = fitted[kind].apply(measured, raw).values
+            losses[kind] = float(np.mean(pinball_terms(measured, values, np.array(LEVELS))))
+        kind = min(losses, key=losses.__getitem__)
+        mean = self._boost_mean(*table.rows(whole(lengths), best.spans, 1), best)
+        levels = self._boost_levels(*table.rows(whole(lengths), best.spans, thin), best) if kind == "boosted" else []
         return OutputTrees(replace(best, bands=kind), mean, levels, fitted[kind])
 
-    def _left_out(
+    def _run_left_out(
         self, table: "FeatureTable", split: list[RowFold], settings: TreeSettings, thin: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Raw quantiles (L, N, 1) of left-out rows, from boosters and from the mean, and the measured values (N, 1)."""
         boosted, mean, measured = [], [], []
         for fold in split:
             held, target = table.rows(fold.test, settings.spans, thin)
             rows = table.rows(fold.train, settings.spans, thin)
-            boosted.append(_levels(self._quantiles(*rows, settings), held))
-            mean.append(self._mean(*rows, settings)(held))
+            boosted.append(_find_levels(self._boost_levels(*rows, settings), held))
+            mean.append(self._boost_mean(*rows, settings)(held))
             measured.append(target)
-        raw = np.concatenate(boosted, axis=1)[..., None]
-        return raw, normal_quantiles(np.concatenate(mean)[:, None]), np.concatenate(measured)[:, None]
+        residual = normal_quantiles(np.concatenate(mean)[:, None])
+        return {"boosted": np.concatenate(boosted, axis=1), "residual": residual}, np.concatenate(measured)[:, None]
 
     def _try(
         self, table: "FeatureTable", split: list[RowFold], candidate: TreeSettings, thin: int
@@ -151,21 +139,22 @@ class BoostedTrees(AbstractBaseline):
         for fold in split:
             x, y = table.rows(fold.train, candidate.spans, thin)
             held, target = table.rows(fold.test, candidate.spans, thin)
-            booster = self._mean(x, y, candidate, self.iterations)
-            base = target - (0.0 if booster.linear is None else booster.linear(held))
+            booster = self._boost_mean(x, y, replace(candidate, iterations=self.iterations))
+            base = target - booster.linear(held)
             total += [np.sum((base - values) ** 2) for values in booster.trees.staged_predict(held)]
             count += len(target)
         looked = np.arange(9, self.iterations, 10) if self.iterations >= 10 else np.array([self.iterations - 1])
         at = int(looked[np.argmin(total[looked])])
         return float(total[at] / count), replace(candidate, iterations=at + 1)
 
-    def _mean(self, x: np.ndarray, y: np.ndarray, settings: TreeSettings, iterations: int | None = None) -> Booster:
-        rounds = settings.iterations if iterations is None else iterations
-        return _boost(x, y, settings, iterations=rounds, rate=self.learning_rate, seed=self.seed)
+    def _boost_mean(self, x: np.ndarray, y: np.ndarray, settings: TreeSettings) -> Booster:
+        options = {"loss": "squared_error", "learning_rate": self.learning_rate, "max_iter": settings.iterations}
+        return _boost(x, y, settings, options | {"random_state": self.seed})
 
-    def _quantiles(self, x: np.ndarray, y: np.ndarray, settings: TreeSettings) -> list[Booster]:
-        options = {"iterations": self.quantile_iterations, "rate": 0.1, "seed": self.seed}
-        return [_boost(x, y, settings, level=level, **options) for level in LEVELS]
+    def _boost_levels(self, x: np.ndarray, y: np.ndarray, settings: TreeSettings) -> list[Booster]:
+        options = {"loss": "quantile", "learning_rate": 0.1, "max_iter": self.quantile_iterations}
+        options |= {"random_state": self.seed}
+        return [_boost(x, y, settings, options | {"quantile": level}) for level in LEVELS]
 
 
 @dataclass(frozen=True)
@@ -194,45 +183,24 @@ def candidates(spans: Spans, rows: int) -> list[TreeSettings]:
         TreeSettings(few, 31, 20, False),
         TreeSettings(every, 12, 60, True),
     ]
-    if rows < _FEW_ROWS:
+    if rows < FEW_ROWS:
         grid += [TreeSettings(n, 6, 5, linear) for n in (every, shorter(spans, 4)) for linear in (False, True)]
     return grid
 
 
-def pinball(quantiles: np.ndarray, measured: np.ndarray) -> float:
-    """Mean pinball loss of quantiles (L, N, 1) at `LEVELS`."""
-    levels = np.array(LEVELS)[:, None, None]
-    excess = quantiles - measured
-    return float(np.mean(((excess > 0) - levels) * excess))
-
-
-def _threads(rows: int) -> threadpool_limits:
+def _limit_threads(rows: int) -> threadpool_limits:
     """Use one thread for small tables, where several threads cost more than they gain."""
-    return threadpool_limits(1 if rows < _FEW_ROWS else None, user_api="openmp")
+    return threadpool_limits(1 if rows < FEW_ROWS else None, user_api="openmp")
 
 
-def _boost(
-    x: np.ndarray, y: np.ndarray, settings: TreeSettings, *, iterations: int, rate: float, seed: int, level=None
-) -> Booster:
-    linear = fit_ridge(x, y, _RIDGE) if settings.linear else None
+def _boost(x: np.ndarray, y: np.ndarray, settings: TreeSettings, options: dict[str, Any]) -> Booster:
+    linear = Normal.of(x, y).solve(_RIDGE) if settings.linear else Linear(np.zeros(x.shape[1]), 0.0)
     trees = need_sklearn().HistGradientBoostingRegressor(
-        loss="squared_error" if level is None else "quantile",
-        quantile=level,
-        learning_rate=rate,
-        max_iter=iterations,
-        max_leaf_nodes=settings.leaves,
-        min_samples_leaf=settings.rows_per_leaf,
-        early_stopping=False,
-        random_state=seed,
+        max_leaf_nodes=settings.leaves, min_samples_leaf=settings.rows_per_leaf, early_stopping=False, **options
     )
-    return Booster(trees.fit(x, y if linear is None else y - linear(x)), linear)
+    return Booster(trees.fit(x, y - linear(x)), linear)
 
 
-def _levels(boosters: list[Booster], features: np.ndarray) -> np.ndarray:
-    """(L, T) raw quantiles."""
-    return np.stack([booster(features) for booster in boosters])
-
-
-def _join(parts: list[Calibration]) -> Calibration:
-    """Calibrations of single outputs, concatenated."""
-    return Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in ("shift", "scales", "tails")))
+def _find_levels(boosters: list[Booster], features: np.ndarray) -> np.ndarray:
+    """(L, T, 1) raw quantiles."""
+    return np.stack([booster(features) for booster in boosters])[..., None]

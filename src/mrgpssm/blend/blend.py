@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mrgpssm.blend.files import check_savable, write_blend
+from mrgpssm.blend.files import blend_bytes, check_savable
 from mrgpssm.blend.fitted import FittedBlend, LeftOut, learn_noise, learn_shares, run_parts
 from mrgpssm.blend.parts import PartTrainer, find_folds, name_parts, settle_parts
 from mrgpssm.blend.simulator import Simulator
@@ -30,7 +30,7 @@ from mrgpssm.data import (
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
 from mrgpssm.estimator.estimator import MRGPSSM, ask_of_data
 from mrgpssm.estimator.params import get_params, set_params
-from mrgpssm.file import write_json
+from mrgpssm.file import write_atomic, write_json
 from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
 from mrgpssm.prediction.scores import tabulate_scores
@@ -134,7 +134,8 @@ class Blend:
         doubts = doubt_training(training, held_out, _ask_of_data(parts, len(folds)))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
-        about = {"scaling": Scaling.fit(training), "units": dict(first.units), "seen": Seen.of(training, doubts)}
+        about = {"input_names": first.input_names, "output_names": first.output_names, "dt": first.dt}
+        about |= {"scaling": Scaling.fit(training), "units": dict(first.units), "seen": Seen.of(training, doubts)}
         with open_run(run_dir, checkpoint_seconds) as run:
             trainer = PartTrainer(parts, run, progress, line_stages(progress, "blend"))
             trainer.identify({"folds": len(folds), "seed": self.seed}, [*training, *held_out])
@@ -219,7 +220,7 @@ class Blend:
             StorageError: The file cannot be written; what was there before is untouched.
         """
         check_simulation(hasattr(self, "fitted_"), 2, 1, ())
-        write_blend(Path(path), self.fitted_)
+        write_atomic(Path(path), blend_bytes(self.fitted_))
 
     @property
     def parts_(self) -> dict[str, Simulator]:
@@ -263,11 +264,9 @@ class Blend:
             run_over(parts, held_out, "the blend")
         trainer.stage("shares and noise")
         shares = learn_shares(left_out)
-        first = training[0]
-        names = {"input_names": first.input_names, "output_names": first.output_names, "dt": first.dt}
-        self.fitted_ = FittedBlend(parts, shares, learn_noise(left_out, shares), **names, **about)
+        self.fitted_ = FittedBlend(parts, shares, learn_noise(left_out, shares), **about)
         terms = (self.fitted_.score_terms(run, self.seed) for run in left_out)
-        self.validation_scores_ = scores = tabulate_scores(terms, first.output_names)
+        self.validation_scores_ = scores = tabulate_scores(terms, self.fitted_.output_names)
         return scores
 
 

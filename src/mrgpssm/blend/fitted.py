@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.blend.simulator import Simulator, call, takes
-from mrgpssm.blend.weigh import shares
+from mrgpssm.blend.weigh import find_shares
 from mrgpssm.data import Scaling, Seen, Sequence
 from mrgpssm.errors import DataWarning, FitError
 from mrgpssm.estimator.noise import Runs, fit_noise, group_rows
@@ -94,7 +94,7 @@ def learn_shares(runs: list[LeftOut]) -> np.ndarray:
     """(K, D_y) that make the errors of the blended means least; the first part has what the others leave."""
     errors = [run.means - run.measured for run in runs]
     columns = range(errors[0].shape[2])
-    others = np.stack([shares((e[0, :, c], e[1:, :, c]) for e in errors) for c in columns], axis=1)
+    others = np.stack([find_shares((e[0, :, c], e[1:, :, c]) for e in errors) for c in columns], axis=1)
     return np.concatenate([1 - others.sum(axis=0, keepdims=True), others])
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mrgpssm.advice.automatic import choose_drive
 from mrgpssm.blend.simulator import Simulator, call, copy_untrained, takes
 from mrgpssm.blend.static import AbstractStatic
 from mrgpssm.data import Scaling, Sequence, take_unseen, trained_on
@@ -49,7 +48,7 @@ def settle_parts(parts: Parts, training: list[Sequence]) -> tuple[Parts, tuple[s
 
     The sentences say what was chosen. A state-space model has no bands of its own here.
     """
-    settled, reasons, drive = {}, [], None
+    settled, reasons = {}, []
     for name, part in parts.items():
         settled[name] = own = copy_untrained(part)
         if isinstance(own, MRGPSSM):
@@ -63,9 +62,8 @@ def settle_parts(parts: Parts, training: list[Sequence]) -> tuple[Parts, tuple[s
             settled[name] = MRGPSSM.from_spec(spec)
             reasons += own.chosen_
         elif isinstance(own, AbstractStatic) and (own.filters is None or own.delays is None):
-            drive = choose_drive(training) if drive is None else drive
-            own.filters = drive.filters if own.filters is None else own.filters
-            own.delays = drive.delays if own.delays is None else own.delays
+            drive = own.choose(training)
+            own.filters, own.delays = drive.filters, drive.delays
     return settled, tuple(reasons)
 
 

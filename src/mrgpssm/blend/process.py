@@ -70,14 +70,9 @@ class Kernel:
         return self.amplitude**2 * np.exp(-distances(a, b, self.lengthscales)) + (a * self.variances) @ b.T
 
 
-def learn_kernels(drive: np.ndarray, outputs: np.ndarray, seed: int) -> list[Kernel]:
-    """The kernel of every output."""
-    return [_learn_kernel(drive, y, np.random.default_rng([seed, c])) for c, y in enumerate(outputs.T)]
-
-
 def fit_process(drive: np.ndarray, outputs: np.ndarray, inducing: int, seed: int) -> Process:
     """The process of every output (T, D_y), NaN where missing, given the drive (T, D_u), both scaled."""
-    kernels = learn_kernels(drive, outputs, seed)
+    kernels = [_learn_kernel(drive, y, np.random.default_rng([seed, c])) for c, y in enumerate(outputs.T)]
     chosen = np.random.default_rng(seed).permutation(len(drive))[:inducing]
     Z = drive[np.sort(chosen)]
     w = [_project(kernel, drive, y, Z) for kernel, y in zip(kernels, outputs.T, strict=True)]

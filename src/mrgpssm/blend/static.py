@@ -151,16 +151,10 @@ class AbstractStatic(abc.ABC):
         """Run over every sequence from its first row; one row per output, with the columns of `MRGPSSM.score`."""
         model = self._check_fitted(1, LEVELS)
         matched = as_list(sequences, model.input_names, model.output_names, model.dt)
-        tables = [
-            score_terms(
-                model.measure(s, samples=_SAMPLES),
-                model.scaling.outputs(s.outputs),
-                np.arange(len(s)),
-                seed,
-                model.scaling,
-            )
-            for s in matched
-        ]
+        tables = []
+        for s in matched:
+            found, measured = model.measure(s, samples=_SAMPLES), model.scaling.outputs(s.outputs)
+            tables.append(score_terms(found, measured, np.arange(len(s)), seed, model.scaling))
         return tabulate_scores(tables, model.output_names)
 
     def _check_fitted(self, stride: int, quantiles: SequenceOf[float]) -> FittedStatic:
@@ -168,6 +162,7 @@ class AbstractStatic(abc.ABC):
         return self.fitted_
 
 
+@dataclass(eq=False)
 class StaticGP(AbstractStatic):
     """A Gaussian process of the inputs, their averages and delayed copies: a rough function on top of a line.
 
@@ -178,23 +173,17 @@ class StaticGP(AbstractStatic):
         seed: Seed of which rows these are.
     """
 
-    def __init__(
-        self,
-        filters: SequenceOf[float] | None = None,
-        delays: SequenceOf[int] | None = None,
-        inducing: int = 2000,
-        seed: int = 0,
-    ):
-        self.filters = filters
-        self.delays = delays
-        self.inducing = inducing
-        self.seed = seed
+    filters: SequenceOf[float] | None = None
+    delays: SequenceOf[int] | None = None
+    inducing: int = 2000
+    seed: int = 0
 
     def learn(self, drive: np.ndarray, outputs: np.ndarray) -> Process:
         inducing = Whole(1, 20_000).check("inducing", self.inducing)
         return fit_process(drive, outputs, inducing, Whole(0, MOST_SEED).check("seed", self.seed))
 
 
+@dataclass(eq=False)
 class StaticTrees(AbstractStatic):
     """Boosted trees of the inputs, their averages and delayed copies: they see jumps (extra `baselines`).
 
@@ -205,17 +194,10 @@ class StaticTrees(AbstractStatic):
         seed: Seed of the rows that each tree sees.
     """
 
-    def __init__(
-        self,
-        filters: SequenceOf[float] | None = None,
-        delays: SequenceOf[int] | None = None,
-        rounds: int = 250,
-        seed: int = 0,
-    ):
-        self.filters = filters
-        self.delays = delays
-        self.rounds = rounds
-        self.seed = seed
+    filters: SequenceOf[float] | None = None
+    delays: SequenceOf[int] | None = None
+    rounds: int = 250
+    seed: int = 0
 
     def learn(self, drive: np.ndarray, outputs: np.ndarray) -> Forest:
         rounds = Whole(1, 2_000).check("rounds", self.rounds)

@@ -9,7 +9,7 @@ MOST_SHARE = 0.9
 RIDGE = 0.2  # few recordings tell shares with much noise, and parts of fewer recordings differ from the final ones
 
 
-def shares(errors: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def find_shares(errors: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """The shares s (K,) of one output that minimise the mean over recordings of
 
         |(1 - Σ_k s_k) a + Σ_k s_k b_k|² / |a|² + 0.2 |s|²,   s >= 0,   Σ_k s_k <= 0.9,

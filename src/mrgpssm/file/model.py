@@ -5,7 +5,8 @@ before the sizes are those of tensors that are there. What a file names is looke
 imported or executed from it. NumPy alone: the runtime reads its models here, too.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,11 +94,11 @@ def pack_model(model: StoredModel) -> bytes:
         "seen": model.seen,
         "provenance": model.provenance,
     }
-    tensors = {"calibration": model.calibration} | _put_under("scaling", model.scaling)
-    tensors |= _put_under("noise", model.noise or {})
+    tensors = {"calibration": model.calibration} | put_under("scaling", model.scaling)
+    tensors |= put_under("noise", model.noise or {})
     for number, members in enumerate(model.ensemble):
         for group, member in enumerate(members):
-            tensors |= _put_under(f"models.{number}.{group}", member)
+            tensors |= put_under(f"models.{number}.{group}", member)
     return pack(_KIND, content, tensors)
 
 
@@ -107,23 +108,24 @@ def unpack_model(data: bytes, name: str, own: Mapping[str, Any] | None = None) -
     `own` are the user's own kernel, emission or scheme, by these names. What tensors they need is for them to check.
     """
     content, tensors = unpack(data, _KIND, name)
-    try:
+    with blame(name):
         return _read(content, tensors, own or {})
+
+
+@contextlib.contextmanager
+def blame(name: str) -> Iterator[None]:
+    """Say in an error which file, or which part of it, is at fault."""
+    try:
+        yield
     except (ConfigError, ModelFileError) as error:
         raise ModelFileError(f"{name}: {error!s:.300}") from None
 
 
 def _read(content: dict[str, Any], tensors: Tensors, own: Mapping[str, Any]) -> StoredModel:
     _check_version(content.get("version"))
-    odd = sorted(set(content) ^ _KEYS)
-    if odd:
-        raise ModelFileError(f"the metadata key {odd[0][:60]!r} is missing or unknown.")
+    inputs, outputs, units, dt = read_columns(content, _KEYS)
     structure = _read_structure(content["structure"], own)
-    inputs, outputs = (_read_names(content[key], key) for key in ("inputs", "outputs"))
-    dt, rounds = Number().check("dt", content["dt"]), Whole().check("rounds", content["rounds"])
-    units, provenance = content["units"], content["provenance"]
-    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
-        raise ModelFileError("units must map names to texts.")
+    rounds, provenance = Whole().check("rounds", content["rounds"]), content["provenance"]
     if not isinstance(provenance, dict):
         raise ModelFileError("the provenance must be a table.")
     groups, components = len(structure.groups(len(outputs))), len(structure.resolutions)
@@ -142,10 +144,10 @@ def _read(content: dict[str, Any], tensors: Tensors, own: Mapping[str, Any]) -> 
         output_names=outputs,
         units=units,
         dt=dt,
-        scaling=_take_under("scaling", tensors),
+        scaling=take_under("scaling", tensors),
         calibration=tensors["calibration"],
-        noise=_take_under("noise", tensors) or None,
-        ensemble=tuple(tuple(_take_under(place, tensors) for place in row) for row in places),
+        noise=take_under("noise", tensors) or None,
+        ensemble=tuple(tuple(take_under(place, tensors) for place in row) for row in places),
         seen=content["seen"],
         provenance=provenance,
     )
@@ -176,7 +178,22 @@ def _own_places(structure: Structure) -> list[str]:
     return [f"components.{part}.{place}" for part in range(len(structure.resolutions)) for place in kinds]
 
 
-def _read_names(value: Any, key: str) -> tuple[str, ...]:
+def read_columns(
+    content: dict[str, Any], keys: set[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str], float]:
+    """Inputs, outputs, units and dt from metadata, which must have these keys."""
+    odd = sorted(set(content) ^ keys)
+    if odd:
+        raise ModelFileError(f"the metadata key {odd[0][:60]!r} is missing or unknown.")
+    inputs, outputs = (read_names(content[key], key) for key in ("inputs", "outputs"))
+    dt, units = Number().check("dt", content["dt"]), content["units"]
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        raise ModelFileError("units must map names to texts.")
+    return inputs, outputs, units, dt
+
+
+def read_names(value: Any, key: str) -> tuple[str, ...]:
+    """A list of different names."""
     if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
         raise ModelFileError(f"{key} must be a list of names.")
     if len(set(value)) != len(value):
@@ -239,9 +256,11 @@ def _check_values(tensors: Tensors) -> None:
         raise ModelFileError("the noise must have more than 2 degrees of freedom.")
 
 
-def _put_under(prefix: str, tensors: Tensors) -> Tensors:
+def put_under(prefix: str, tensors: Tensors) -> Tensors:
+    """The tensors with names that begin with a prefix."""
     return {f"{prefix}.{key}": tensor for key, tensor in tensors.items()}
 
 
-def _take_under(prefix: str, tensors: Tensors) -> Tensors:
+def take_under(prefix: str, tensors: Tensors) -> Tensors:
+    """Those of the tensors whose names begin with a prefix, without it."""
     return {key.removeprefix(f"{prefix}."): t for key, t in tensors.items() if key.startswith(f"{prefix}.")}

@@ -113,6 +113,21 @@ def check_finite(tensor: np.ndarray, key: str, where: str = "") -> None:
         raise ModelFileError(f"{where}tensor {key} holds values that are not finite.")
 
 
+def numbers(tensors: Tensors, key: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A tensor of finite numbers of that shape."""
+    values = find_tensor(tensors, key, shape).astype(float)
+    check_finite(values, key)
+    return values
+
+
+def whole_numbers(tensors: Tensors, key: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A tensor of whole numbers of 32 bits of that shape."""
+    values = find_tensor(tensors, key, shape)
+    if values.dtype != np.int32:
+        raise ModelFileError(f"tensor {key} is of {values.dtype}; it must hold whole numbers of 32 bits.")
+    return values
+
+
 def _metadata(data: bytes, name: str) -> dict[str, Any]:
     """The header's metadata: 8 bytes of length, then JSON."""
     if len(data) < 8:

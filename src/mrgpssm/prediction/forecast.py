@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,6 @@ import pandas as pd
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.runtime.output import LEVELS as LEVELS
-from mrgpssm.runtime.output import Measurements
 
 FINE_LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))  # enough to see whether bands are honest
 
@@ -121,15 +120,26 @@ class Forecast:
         return xarray.DataTree.from_dict(groups)
 
 
+class Predictive(Protocol):
+    """What is known of measurements (T, D_y) at every row of a run, scaled: `Measurements`, or bands of a baseline."""
+
+    @property
+    def mean(self) -> Any: ...  # an array; a cached property is none to a type checker
+    @property
+    def std(self) -> Any: ...
+    def quantiles(self, levels: Iterable[float], /) -> np.ndarray: ...
+    def nll(self, measured: np.ndarray, /) -> np.ndarray: ...
+
+
 def make_forecast(
     time: np.ndarray,
-    found: Measurements,
+    found: Predictive,
     components: Mapping[str, np.ndarray],
     scaling: Scaling,
     about: tuple[tuple[str, ...], dict[str, str]],
     quantiles: Iterable[float],
 ) -> Forecast:
-    """A forecast from measurements and components (T, D_y), scaled; `about` are the outputs' names and the units."""
+    """A forecast from what was found and components (T, D_y), scaled; `about` are the outputs' names and the units."""
     offset, sd, levels = scaling.output_mean, scaling.output_sd, [float(q) for q in quantiles]
     bands = zip(levels, found.quantiles(levels), strict=True)
     return Forecast(

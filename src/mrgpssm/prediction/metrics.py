@@ -46,9 +46,13 @@ def quantile_crps_terms(measured: np.ndarray, quantiles: np.ndarray) -> np.ndarr
     The midpoint rule on the pinball integral, for every step and output; missing values stay NaN.
     """
     count = len(quantiles)
-    levels = ((np.arange(count) + 0.5) / count).reshape(-1, *[1] * measured.ndim)
+    return 2 * pinball_terms(measured, quantiles, (np.arange(count) + 0.5) / count)
+
+
+def pinball_terms(measured: np.ndarray, quantiles: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Mean over the levels of (1{y < Q(p)} - p) (Q(p) - y), for every step and output."""
     excess = quantiles - measured[None]
-    return 2 * np.mean(((excess > 0) - levels) * excess, axis=0)
+    return np.mean(((excess > 0) - levels.reshape(-1, *[1] * measured.ndim)) * excess, axis=0)
 
 
 def coverage(measured: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

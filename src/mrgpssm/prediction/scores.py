@@ -8,6 +8,7 @@ import pandas as pd
 from mrgpssm.data import Scaling
 from mrgpssm.errors import DataError
 from mrgpssm.prediction import metrics
+from mrgpssm.prediction.forecast import Predictive
 from mrgpssm.runtime.output import Measurements
 
 _EDGES = (0.025, 0.05, 0.25, 0.75, 0.95, 0.975)  # of the bands that are scored
@@ -16,10 +17,15 @@ Table = dict[str, np.ndarray]  # columns of numbers, one for every row and outpu
 
 
 def score_terms(found: Measurements, measured: np.ndarray, rows: np.ndarray, seed: int, scaling: Scaling) -> Table:
-    """What the metrics need of every row, in the data's units.
+    """What the metrics need of every row, in the data's units; the CRPS is that of draws.
 
     `measured` is scaled, as what was `found`; `rows` are the numbers of the rows in their sequence.
     """
+    return list_terms(found, measured, metrics.crps_terms(measured, found.draws(rows, seed)), scaling)
+
+
+def list_terms(found: Predictive, measured: np.ndarray, crps: np.ndarray, scaling: Scaling) -> Table:
+    """What the metrics need of every row, in the data's units, given the CRPS of every row, scaled."""
     offset, sd = scaling.output_mean, scaling.output_sd
     levels = zip(_EDGES, found.quantiles(_EDGES), strict=True)
     return {
@@ -27,7 +33,7 @@ def score_terms(found: Measurements, measured: np.ndarray, rows: np.ndarray, see
         "mean": offset + sd * found.mean,
         "std": sd * found.std,
         "nll": found.nll(measured) + np.log(sd),
-        "crps": sd * metrics.crps_terms(measured, found.draws(rows, seed)),
+        "crps": sd * crps,
         **{f"q{level:g}": offset + sd * values for level, values in levels},
     }
 

@@ -1,20 +1,19 @@
 """The GRU behind `fit`, `simulate` and `score`; several of them can be trained as one fleet."""
 
 import copy
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.baselines.bands import Calibration, calibrate
+from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate
 from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
-from mrgpssm.baselines.gru.fleet import BestWeights, GruMember, left_out, simulate, train
-from mrgpssm.baselines.gru.layout import Candidate, Layout, lay_out, network_features
+from mrgpssm.baselines.gru.fleet import BestWeights, GruMember, run_held, train
+from mrgpssm.baselines.gru.layout import Layout, lay_out, stack_rows
 from mrgpssm.baselines.gru.network import Weights
-from mrgpssm.baselines.scoring import Predictive
 from mrgpssm.data import Sequence
 
 _CHUNK_ROWS = 4096
@@ -22,16 +21,19 @@ _CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class OutputNetworks:
-    """The restarts of one output, stacked, with the settings that won and their calibration."""
+    """The restarts of one output, stacked, and their calibration."""
 
-    candidate: Candidate
     weights: Weights
-    units: np.ndarray
-    inputs: np.ndarray
+    members: GruMember
     calibration: Calibration
-    left_out_loss: float
+
+    def take(self, number: int) -> "OutputNetworks":
+        """One restart of the ensemble."""
+        weights, members = jax.tree.map(lambda a: a[number : number + 1], (self.weights, self.members))
+        return OutputNetworks(weights, members, self.calibration)
 
 
+@dataclass(eq=False)
 class GRU(AbstractBaseline):
     """An ensemble of gated recurrent networks per output, trained to simulate.
 
@@ -43,81 +45,55 @@ class GRU(AbstractBaseline):
     """
 
     title = "GRU"
-    outputs_: "list[OutputNetworks]"
-    scales_: tuple[float, ...]
-    burn_: int
 
-    def __init__(
-        self,
-        width: int = 64,
-        learning_rate: float = 3e-3,
-        restarts: int = 3,
-        steps: int = 2000,
-        batch: int = 16,
-        window: int = 400,
-        burn: int = 100,
-        seed: int = 0,
-    ):
-        self.width = width
-        self.learning_rate = learning_rate
-        self.restarts = restarts
-        self.steps = steps
-        self.batch = batch
-        self.window = window
-        self.burn = burn
-        self.seed = seed
+    width: int = 64
+    learning_rate: float = 3e-3
+    restarts: int = 3
+    steps: int = 2000
+    batch: int = 16
+    window: int = 400
+    burn: int = 100
+    seed: int = 0
 
     def learn(self, recordings: list[Recording], report: Report) -> None:
         learn_together([self], [recordings], report)
 
-    def predict(self, inputs: np.ndarray, warmup: Recording | None) -> Predictive:
-        columns = range(len(self.outputs_))
-        x = np.stack([self._network_inputs(inputs, warmup, column) for column in columns])
-        masks = np.concatenate([np.pad(o.inputs, ((0, 0), (0, 2)), constant_values=1.0) for o in self.outputs_])
-        wide = np.repeat(x, len(masks) // len(x), axis=0) * masks[:, None]
+    def predict(self, inputs: np.ndarray, warmup: Recording) -> QuantileBands:
+        padding = _round_up(len(warmup) + len(inputs)) - len(warmup)
+        later = np.concatenate([inputs, np.repeat(inputs[-1:], padding - len(inputs), axis=0)])
+        unknown = np.full((padding, len(self.outputs_)), np.nan)
+        whole = Recording(np.concatenate([warmup.inputs, later]), np.concatenate([warmup.outputs, unknown]))
+        place = {"held": len(warmup), "held_rows": len(inputs), "known": min(self.burn_, len(warmup))}
         with floating_point("float32"):  # every restart of every output in one run
-            weights = jax.tree.map(lambda *w: jnp.concatenate(w), *[o.weights for o in self.outputs_])
-            units = jnp.asarray(np.concatenate([o.units for o in self.outputs_]), jnp.float32)
-            found = [np.asarray(a, float) for a in simulate(weights, units, jnp.asarray(wide, jnp.float32))]
-        rows = slice(self.burn_, self.burn_ + len(inputs))
-        mean, quantiles = (a.reshape(len(x), -1, *a.shape[1:]).mean(1)[:, rows] for a in found)
-        parts = [o.calibration for o in self.outputs_]
-        joined = Calibration(*(np.concatenate([getattr(p, k) for p in parts], axis=-1) for k in _PARTS))
-        return Predictive(mean.T, joined.apply(quantiles.transpose(2, 1, 0)))
+            rows, _ = stack_rows([[whole]], self.scales_)
+            weights, members = (_join([getattr(o, name) for o in self.outputs_]) for name in ("weights", "members"))
+            members = replace(members, **{name: jnp.full_like(members.held, at) for name, at in place.items()})
+            longest = _round_up(self.burn_ + len(inputs)) - self.burn_
+            found = run_held(rows, members, weights, self.burn_, longest)[:2]
+        each = (np.asarray(a, float)[:, : len(inputs)] for a in found)
+        mean, quantiles = (a.reshape(len(self.outputs_), -1, *a.shape[1:]).mean(1) for a in each)
+        return Calibration.join(o.calibration for o in self.outputs_).apply(mean.T, quantiles.transpose(2, 1, 0))
 
-    def describe_choice(self) -> dict[str, Any]:
-        return {
-            name: asdict(o.candidate) | {"left_out_loss": o.left_out_loss}
-            for name, o in zip(self.output_names_, self.outputs_, strict=True)
-        }
+    def keep(self, layout: Layout, found: list[tuple[dict[str, Any], OutputNetworks]]) -> None:
+        """Take over what a fleet has found for every output."""
+        self.scales_, self.burn_ = layout.scales, layout.program.burn
+        self.chosen_, self.outputs_ = [chosen for chosen, _ in found], [networks for _, networks in found]
 
-    def members(self) -> "list[GRU]":
+    def members(self) -> list[Self]:
         """Every restart as a model of its own."""
-        found = []
-        for k in range(self.restarts):
-            alone = copy.copy(self)
-            alone.outputs_ = [_only(o, k) for o in self.outputs_]
-            found.append(alone)
+        found = [copy.copy(self) for _ in range(self.restarts)]
+        for k, alone in enumerate(found):
+            alone.outputs_ = [o.take(k) for o in self.outputs_]
         return found
 
-    def _network_inputs(self, inputs: np.ndarray, warmup: Recording | None, column: int) -> np.ndarray:
-        """(burn + T + padding, F + 2): features and known outputs, from `burn` rows before the first on."""
-        past = inputs[:0] if warmup is None else warmup.inputs
-        features = network_features(np.concatenate([past, inputs]), self.scales_)
-        at = np.maximum(np.arange(len(past) - self.burn_, len(features)), 0)
-        known, y = np.zeros(len(at)), np.zeros(len(at))
-        if warmup is not None:
-            shown = np.arange(len(past) - self.burn_, len(past))
-            values = warmup.outputs[np.maximum(shown, 0), column]
-            seen = (shown >= 0) & np.isfinite(values)
-            known[: self.burn_], y[: self.burn_] = seen, np.where(seen, values, 0.0)
-        x = np.column_stack([features[at], y, known])
-        # few lengths, few compilations; what is appended comes after everything that is read
-        padding = -len(x) % (_CHUNK_ROWS if len(x) > _CHUNK_ROWS else 256)
-        return np.concatenate([x, np.repeat(x[-1:], padding, axis=0)])
+
+def _join(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trees)
 
 
-_PARTS = ("shift", "scales", "tails")
+def _round_up(rows: int) -> int:
+    """Few lengths are few compilations; what is appended comes after everything that is read."""
+    return rows + -rows % (_CHUNK_ROWS if rows > _CHUNK_ROWS else 256)
 
 
 def fit_together(models: list[GRU], training: list[list[Sequence]], progress: bool = True) -> list[GRU]:
@@ -134,15 +110,17 @@ def learn_together(models: list[GRU], sets: list[list[Recording]], report: Repor
     with floating_point("float32"):
         layout = lay_out([m.get_params() for m in models], sets)
         best = train(layout.rows, layout.members, layout.program, report)
-        held = [np.asarray(a, float) for a in left_out(layout.rows, layout.members, best.weights, layout.program)]
+        sizes = layout.program.burn, layout.program.longest
+        held = [np.asarray(a, float) for a in run_held(layout.rows, layout.members, best.weights, *sizes)]
     for number, model in enumerate(models):
-        model.scales_, model.burn_ = layout.scales, layout.program.burn
-        outputs = sets[number][0].outputs.shape[1]
-        model.outputs_ = [_winner(layout, best, held, number, column) for column in range(outputs)]
+        columns = range(sets[number][0].outputs.shape[1])
+        model.keep(layout, [_find_winner(layout, best, held, number, column) for column in columns])
 
 
-def _winner(layout: Layout, best: BestWeights, held: list[np.ndarray], problem: int, column: int) -> OutputNetworks:
-    """The candidate with the lowest left-out loss over its restarts."""
+def _find_winner(
+    layout: Layout, best: BestWeights, held: list[np.ndarray], problem: int, column: int
+) -> tuple[dict[str, Any], OutputNetworks]:
+    """The candidate with the lowest left-out loss over its restarts, in words and as networks."""
     losses = np.asarray(best.loss, float)
     groups = [np.array(layout.index[problem, column, c]) for c in range(len(layout.candidates))]
     mean = np.array([losses[g].mean() for g in groups])
@@ -150,24 +128,7 @@ def _winner(layout: Layout, best: BestWeights, held: list[np.ndarray], problem: 
     group = groups[winner]
     _, quantiles, y, counted = (a[group] for a in held)
     seen = counted > 0
-    members: GruMember = layout.members
-    return OutputNetworks(
-        candidate=layout.candidates[winner],
-        weights=jax.tree.map(lambda w: w[group], best.weights),
-        units=np.asarray(members.units)[group],
-        inputs=np.asarray(members.inputs)[group],
-        calibration=calibrate(np.moveaxis(quantiles[seen], -1, 0)[..., None], y[seen][:, None]),
-        left_out_loss=float(mean[winner]),
-    )
-
-
-def _only(networks: OutputNetworks, k: int) -> OutputNetworks:
-    """One restart of an ensemble."""
-    return OutputNetworks(
-        networks.candidate,
-        jax.tree.map(lambda w: w[k : k + 1], networks.weights),
-        networks.units[k : k + 1],
-        networks.inputs[k : k + 1],
-        networks.calibration,
-        networks.left_out_loss,
-    )
+    calibration = calibrate(np.moveaxis(quantiles[seen], -1, 0)[..., None], y[seen][:, None])
+    weights, members = jax.tree.map(lambda a: a[group], (best.weights, layout.members))
+    chosen = asdict(layout.candidates[winner]) | {"left_out_loss": float(mean[winner])}
+    return chosen, OutputNetworks(weights, members, calibration)

@@ -120,17 +120,22 @@ def _window_loss(weights: Weights, rows: Rows, member: GruMember, program: Progr
     return loss(*run(weights, member.units, x), y, (1 - early) * measured)
 
 
-def left_out_run(rows: Rows, member: GruMember, weights: Weights, program: Program):
+def _run_held(rows: Rows, member: GruMember, weights: Weights, burn: int, longest: int):
     """Mean (T,), quantiles (T, L), outputs (T,) and weights (T,) along the left-out stretch of one member."""
-    offset = jnp.arange(-program.burn, program.longest, dtype=jnp.int32)
+    offset = jnp.arange(-burn, longest, dtype=jnp.int32)
     at = member.held + jnp.clip(offset, -member.known, member.held_rows - 1)
     y, measured = rows.outputs[at, member.column], rows.measured[at, member.column]
     known = ((offset >= -member.known) & (offset < 0)).astype(y.dtype) * measured
     x = assemble(rows.features[at], y, known, member.inputs)
     mean, quantiles = run(weights, member.units, x[:, None])
     counted = ((offset >= 0) & (offset < member.held_rows)).astype(y.dtype) * measured
-    burn = program.burn
     return mean[burn:, 0], quantiles[burn:, 0], y[burn:], counted[burn:]
+
+
+@eqx.filter_jit
+def run_held(rows: Rows, members: GruMember, weights: Weights, burn: int, longest: int):
+    """`_run_held` of every member."""
+    return jax.vmap(lambda member, w: _run_held(rows, member, w, burn, longest))(members, weights)
 
 
 @eqx.filter_jit
@@ -138,7 +143,7 @@ def _keep_best(
     rows: Rows, members: GruMember, weights: Weights, best: BestWeights, step, program: Program
 ) -> BestWeights:
     def judge(member, weights):
-        mean, quantiles, y, counted = left_out_run(rows, member, weights, program)
+        mean, quantiles, y, counted = _run_held(rows, member, weights, program.burn, program.longest)
         return loss(mean[:, None], quantiles[:, None], y[:, None], counted[:, None])
 
     now = jax.vmap(judge)(members, weights)
@@ -149,16 +154,3 @@ def _keep_best(
 
     kept = jax.tree.map(pick, weights, best.weights)
     return BestWeights(jnp.where(better, now, best.loss), jnp.where(better, step, best.step), kept)
-
-
-@eqx.filter_jit
-def left_out(rows: Rows, members: GruMember, weights: Weights, program: Program):
-    """`left_out_run` of every member."""
-    return jax.vmap(lambda member, w: left_out_run(rows, member, w, program))(members, weights)
-
-
-@eqx.filter_jit
-def simulate(weights: Weights, units: Float[Array, "m h"], x: Float[Array, "m t f"]):
-    """Mean (M, T) and quantiles (M, T, L) of every member over its own sequence."""
-    mean, quantiles = jax.vmap(lambda w, u, x: run(w, u, x[:, None]))(weights, units, x)
-    return mean[..., 0], quantiles[:, :, 0]

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.signal import lfilter
 
 from mrgpssm.baselines.base import Recording
 from mrgpssm.baselines.folds import RowFold, leave_one_out, merge
 from mrgpssm.baselines.gru.fleet import GruMember, Program, Rows
-from mrgpssm.baselines.lags import exponential_averages
 from mrgpssm.errors import DataError
 
 _EVALUATIONS = 20
@@ -49,8 +49,12 @@ def candidates(width: int, rate: float) -> list[Candidate]:
 
 
 def network_features(inputs: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
-    """(T, D (1 + S)) inputs and their exponential averages."""
-    return np.concatenate([inputs, exponential_averages(inputs, scales)], axis=1)
+    """(T, D (1 + S)) inputs, and averages s_t = s_{t-1} + (u_t - s_{t-1}) / τ for every scale τ, from s_{-1} = u_0."""
+    found = [inputs]
+    for scale in scales:
+        keep = 1 - 1 / scale
+        found.append(lfilter([1 / scale], [1, -keep], inputs, axis=0, zi=keep * inputs[:1])[0])
+    return np.concatenate(found, axis=1)
 
 
 def average_scales(shortest: int) -> tuple[float, ...]:
@@ -66,20 +70,27 @@ def lay_out(options: list[dict[str, Any]], sets: list[list[Recording]]) -> Layou
     scales = average_scales(min(min(part) for part in lengths))
     splits = [leave_one_out(part, first["restarts"]) for part in lengths]
     program = _program(first, splits)
-    rows, offsets = _rows(sets, scales)
+    rows, offsets = stack_rows(sets, scales)
     grid = candidates(first["width"], first["learning_rate"])
-    inputs = sets[0][0].inputs.shape[1]
+    most = max(len(merge(fold.train)) for split in splits for fold in split)
+    features, inputs = np.arange(rows.features.shape[1]), sets[0][0].inputs.shape[1]
     drafts, index = [], {}
     for problem, recordings in enumerate(sets):
         for column in range(recordings[0].outputs.shape[1]):
             for number, candidate in enumerate(grid):
+                own = {
+                    "column": np.int32(column),
+                    "inputs": (candidate.averages | (features < inputs)).astype(np.float32),
+                    "units": (np.arange(first["width"]) < candidate.width).astype(np.float32),
+                    "rate": np.float32(candidate.learning_rate),
+                }
                 for restart, fold in enumerate(splits[problem]):
-                    seed = [options[problem]["seed"], restart, column]
                     index.setdefault((problem, column, number), []).append(len(drafts))
-                    place = _place(fold, offsets[problem], program)
-                    masks = _masks(candidate, first["width"], inputs, rows.features.shape[1])
-                    drafts.append((column, place, masks, candidate.learning_rate, seed))
-    return Layout(rows, _stack(drafts), program, grid, scales, index)
+                    seed = np.random.SeedSequence([options[problem]["seed"], restart, column]).generate_state(1)[0]
+                    drafts.append(own | _place(fold, offsets[problem], program, most) | {"key": seed})
+    stacked = {name: jnp.asarray(np.stack([draft[name] for draft in drafts])) for name in drafts[0]}
+    members = GruMember(**(stacked | {"key": jax.vmap(jax.random.key)(stacked["key"])}))
+    return Layout(rows, members, program, grid, scales, index)
 
 
 def _program(options: dict[str, Any], splits: list[list[RowFold]]) -> Program:
@@ -101,7 +112,7 @@ def _program(options: dict[str, Any], splits: list[list[RowFold]]) -> Program:
     )
 
 
-def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows, list[list[int]]]:
+def stack_rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows, list[list[int]]]:
     """All recordings of all problems end to end, and where each begins."""
     every = [r for recordings in sets for r in recordings]
     ends = np.cumsum([0, *map(len, every)])
@@ -115,42 +126,15 @@ def _rows(sets: list[list[Recording]], scales: tuple[float, ...]) -> tuple[Rows,
     return rows, [[next(starts) for _ in recordings] for recordings in sets]
 
 
-def _place(fold: RowFold, offsets: list[int], program: Program) -> tuple[np.ndarray, np.ndarray, int, int, int]:
-    """Window starts and their counts per stretch; first row, length and warm-up of the left-out range."""
-    stretches = merge(fold.train)
-    counts = [max(0, len(p) - program.burn - program.window + 1) for p in stretches]
-    held = fold.test[0]
-    first = offsets[held.index] + held.start
-    starts = np.array([offsets[p.index] + p.start for p in stretches])
-    return starts, np.array(counts), first, len(held), min(program.burn, held.start)
-
-
-def _masks(candidate: Candidate, width: int, inputs: int, features: int) -> tuple[np.ndarray, np.ndarray]:
-    used = np.arange(features) < (features if candidate.averages else inputs)
-    return used.astype(np.float32), (np.arange(width) < candidate.width).astype(np.float32)
-
-
-def _stack(drafts: list[tuple]) -> GruMember:
-    """Stack the members; missing stretches are empty ones."""
-    columns, places, masks, rates, seeds = zip(*drafts, strict=True)
-    most = max(len(p[0]) for p in places)
-
-    def pad(k: int) -> jax.Array:
-        return jnp.asarray(np.stack([np.pad(p[k], (0, most - len(p[k]))) for p in places]), jnp.int32)
-
-    def numbers(values) -> jax.Array:
-        return jnp.asarray(np.array(values), jnp.int32)
-
-    keys = [int(np.random.SeedSequence(s).generate_state(1)[0]) for s in seeds]
-    return GruMember(
-        column=numbers(columns),
-        starts=pad(0),
-        counts=pad(1),
-        held=numbers([p[2] for p in places]),
-        held_rows=numbers([p[3] for p in places]),
-        known=numbers([p[4] for p in places]),
-        inputs=jnp.asarray(np.stack([m[0] for m in masks])),
-        units=jnp.asarray(np.stack([m[1] for m in masks])),
-        rate=jnp.asarray(np.array(rates), jnp.float32),
-        key=jax.vmap(jax.random.key)(jnp.asarray(np.array(keys, np.uint32))),
-    )
+def _place(fold: RowFold, offsets: list[int], program: Program, most: int) -> dict[str, Any]:
+    """Where a member learns and what it leaves out; stretches that it lacks are empty ones."""
+    stretches, held = merge(fold.train), fold.test[0]
+    starts, counts = np.zeros((2, most), np.int32)
+    for i, p in enumerate(stretches):
+        starts[i], counts[i] = offsets[p.index] + p.start, max(0, len(p) - program.burn - program.window + 1)
+    numbers = {
+        "held": offsets[held.index] + held.start,
+        "held_rows": len(held),
+        "known": min(program.burn, held.start),
+    }
+    return {"starts": starts, "counts": counts, **{name: np.int32(value) for name, value in numbers.items()}}

@@ -1,4 +1,4 @@
-"""Linear regression with a ridge penalty on all weights but the offset."""
+"""Least squares: with a ridge on all weights but the offset, and from tall tables that are compressed to triangles."""
 
 from dataclasses import dataclass
 
@@ -50,6 +50,19 @@ def total(parts: list[Normal]) -> Normal:
     return sum(parts[1:], parts[0])
 
 
-def fit_ridge(features: np.ndarray, target: np.ndarray, strength: float) -> Linear:
-    """The ridge regression of one target on features."""
-    return Normal.of(features, target).solve(strength)
+def compress(table: np.ndarray) -> np.ndarray:
+    """The triangle R of the QR factorisation: R^T R = table^T table, with no more rows than columns."""
+    return np.asarray(np.linalg.qr(table, mode="r"))
+
+
+def take_out(table: np.ndarray, count: int) -> np.ndarray:
+    """The other columns as a triangle, after the first `count` are projected out of them."""
+    return compress(table)[count:, count:]
+
+
+def solve(table: np.ndarray) -> np.ndarray:
+    """Least squares of the last column on the others, whatever their scales and rank."""
+    x, y = table[:, :-1], table[:, -1]
+    scale = np.linalg.norm(x, axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    return np.linalg.lstsq(x / scale, y, rcond=1e-13)[0] / scale
