@@ -31,8 +31,7 @@ from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_trainin
 from mrgpssm.estimator.estimator import MRGPSSM, ask_of_data
 from mrgpssm.estimator.params import get_params, set_params
 from mrgpssm.file import write_json
-from mrgpssm.prediction.checks import check_simulation
-from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
+from mrgpssm.prediction.forecast import LEVELS, Forecast, check_simulation, make_forecast, report_times
 from mrgpssm.prediction.scores import tabulate_scores
 from mrgpssm.spec import MOST_SEED, Training, Whole
 from mrgpssm.training.progress import announce, line_stages

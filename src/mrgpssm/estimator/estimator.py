@@ -39,12 +39,10 @@ from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.native import ready
-from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
-from mrgpssm.prediction.forecast import LEVELS, Forecast
-from mrgpssm.prediction.mean import mean_run
+from mrgpssm.prediction.forecast import LEVELS, Forecast, check_simulation
+from mrgpssm.prediction.mean import find_radii, mean_run
 from mrgpssm.prediction.predict import forecast, scores
-from mrgpssm.prediction.radius import find_radii
 from mrgpssm.rollout import AbstractScheme
 from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime

@@ -111,10 +111,8 @@ def _check_parts(model: RuntimeModel) -> None:
 def _memory(model: RuntimeModel) -> dict[str, str]:
     """The pieces of the file that remember past inputs and make the drive of them."""
     longest = max(model.delays, default=0)
-    sizes = {
-        "inputs": len(model.input_names), "drives": len(model.input_mean),
-        "filters": len(model.filters), "delays": len(model.delays), "ring": _RING * longest + 1,
-    }  # fmt: skip
+    counts = {"inputs": model.input_names, "drives": model.input_mean, "filters": model.filters, "delays": model.delays}
+    sizes = {name: len(values) for name, values in counts.items()} | {"ring": _RING * longest + 1}
     fields = [(_AVERAGES, model.filters), (_PAST, model.delays)]
     state = "".join(part.substitute(sizes) for part, wanted in fields if wanted)
     sources = [(_AVERAGE, model.filters), (_DELAY, model.delays)]
