@@ -12,7 +12,7 @@ from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import ConfigError
 from mrgpssm.runtime.output import LEVELS as LEVELS
-from mrgpssm.runtime.output import Measurements
+from mrgpssm.runtime.output import Measurements, Simulation
 from mrgpssm.spec import MOST_SEED, Whole
 
 FINE_LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))  # enough to see whether bands are honest
@@ -132,18 +132,11 @@ def make_forecast(
     quantiles: Iterable[float],
 ) -> Forecast:
     """A forecast from measurements and components (T, D_y), scaled; `about` are the outputs' names and the units."""
-    offset, sd, levels = scaling.output_mean, scaling.output_sd, [float(q) for q in quantiles]
-    bands = zip(levels, found.quantiles(levels), strict=True)
-    return Forecast(
-        time=time,
-        mean=offset + sd * found.mean,
-        std=sd * found.std,
-        quantiles={level: offset + sd * values for level, values in bands},
-        components={name: sd * values for name, values in components.items()},
-        offset=offset,
-        output_names=about[0],
-        units=about[1],
-    )
+    offset, sd = scaling.output_mean, scaling.output_sd
+    run = Simulation.blank((len(time), len(offset)), quantiles, 0)
+    run.put(slice(None), found, offset, sd)
+    parts = {name: sd * values for name, values in components.items()}
+    return Forecast(time, run.mean, run.std, run.quantiles, parts, offset, *about)
 
 
 def report_times(sequence: Sequence) -> np.ndarray:
