@@ -71,8 +71,8 @@ def evidence(
     count = len(outputs)
     found = tuple(recording(rng, rows, len(inputs), count, name, len(resolutions)) for name in names)
     parts = tuple(
-        LearnedComponent(r, rng.uniform(0.5, 3, 2 + len(inputs)), rng.standard_normal((2, len(inputs))))
-        for r in resolutions
+        LearnedComponent(rng.uniform(0.5, 3, 2 + len(inputs)), rng.standard_normal((2, len(inputs))))
+        for _ in resolutions
     )
     grid = np.linspace(-1, 1, 11)
     drift = tuple(

@@ -72,9 +72,7 @@ LOST = ("test_sweep.py::test_anything_but_a_finished_future_is_lost_and_records_
 LINK = ("test_storage.py::test_a_link_in_place_of_the_lock_leaves_what_it_points_to_alone",)
 
 MUTANTS = (
-    Mutant(0, "rollout/full_mc.py", "jnp.sqrt(variance) * epsilon", "variance * epsilon", BOUND),
-    Mutant(0, "rollout/marginal.py", "jnp.sqrt(variance) * epsilon", "variance * epsilon",
-           ("test_calibrated.py::test_samplers_rank_the_truth_evenly",)),
+    Mutant(0, "rollout/base.py", "jnp.sqrt(variance) * epsilon", "variance * epsilon", BOUND),
     Mutant(0, "rollout/analytic.py", "return mean + jnp.sqrt(variance) * epsilon", "return mean + variance * epsilon",
            ("test_theorems.py::test_analytic_draws_from_the_moments_it_reports",)),
     Mutant(0, "native/rollout.cc", "+ h * drift + root * noise[q];", "+ h * drift + spread * noise[q];", KERNEL),
@@ -89,7 +87,7 @@ MUTANTS = (
            ("test_theorems.py::test_noise_is_independent_over_everything",)),
     Mutant(1, "rollout/base.py", "jax.random.normal(jax.random.fold_in(root, t), shape, dtype)",
            "jnp.broadcast_to(jax.random.normal(jax.random.fold_in(root, t), (shape[0], 1), dtype), shape)", NOISE, False),
-    Mutant(1, "rollout/full_mc.py", "jnp.sqrt(variance) * epsilon", "jnp.sqrt(variance) * epsilon[0]", BOUND),
+    Mutant(1, "rollout/base.py", "jnp.sqrt(variance) * epsilon", "jnp.sqrt(variance) * epsilon[0]", BOUND),
     Mutant(1, "native/rollout.cc",
            "gather(in.epsilon, s.steps * e, t * e + d, noise);\n        for (int q = 0; q < NV; ++q) {\n          Vec<T> drift",
            "gather(in.epsilon, s.steps * e, t * e, noise);\n        for (int q = 0; q < NV; ++q) {\n          Vec<T> drift",

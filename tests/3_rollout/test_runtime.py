@@ -18,7 +18,8 @@ from mrgpssm.model import PRESETS
 from mrgpssm.prediction import run as simulate
 from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.prediction.forecast import LEVELS
-from mrgpssm.runtime import arrays, run, walk
+from mrgpssm.runtime import arrays, walk
+from mrgpssm.runtime import model as runtime_model
 from mrgpssm.runtime.distributions import counters
 from mrgpssm.runtime.distributions.normal import normal_quantile
 
@@ -67,7 +68,7 @@ def test_samples_mean_bands_and_quantiles_are_those_of_the_jax_path(name):
 def test_noise_does_not_depend_on_how_a_run_is_cut(monkeypatch):
     model = runtime.load(GOLDEN)
     whole = model.simulate(recording(2).inputs, samples=4, keep_samples=True)
-    monkeypatch.setattr(run, "_CHUNK", 1)  # chunks of 100 rows
+    monkeypatch.setattr(runtime_model, "_CHUNK", 1)  # chunks of 100 rows
     cut = model.simulate(recording(2).inputs, samples=4, keep_samples=True)
     np.testing.assert_array_equal(whole.samples, cut.samples)
 

@@ -10,7 +10,6 @@ from recordings import recording
 from mrgpssm import DataError, load, runtime
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.runtime.arrays import Arrays
-from mrgpssm.runtime.model import Initial
 from mrgpssm.runtime.stepper import correct
 
 pytestmark = pytest.mark.once
@@ -71,11 +70,11 @@ def linear_model(golden: runtime.RuntimeModel) -> runtime.RuntimeModel:
         np.ones((1, 2, 3)), np.zeros((*one, 3, 3)), np.zeros(one), np.zeros((*one, 3)), np.zeros((*one, 3, 3)),
         np.array([[0.4]]), np.zeros((2, 0), int),
     )  # fmt: skip
-    start = Initial(np.array([0.5]), np.array([[0.6]]))
+    start = np.full((1, 2, 1), 0.5), np.full((1, 2, 1, 1), 0.6)
     return replace(
         golden, output_names=("y",), groups=((0,),), rounds=1, resolutions=(5, 1), input_mean=np.zeros(2),
         input_sd=np.ones(2), output_mean=np.zeros(1), output_sd=np.ones(1), calibration=np.ones(1), arrays=arrays,
-        initials=((start, start),), drive=Drive(), noise=None,
+        initial_mean=start[0], initial_factor=start[1], drive=Drive(), noise=None,
     )  # fmt: skip
 
 

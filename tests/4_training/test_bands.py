@@ -19,7 +19,6 @@ from mrgpssm.file.model import feature_count
 from mrgpssm.prediction import predict
 from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.report.describe import column_rows
-from mrgpssm.report.evidence import score
 from mrgpssm.report.gather import assemble, simulate_all
 from mrgpssm.report.payload import _numbers
 from mrgpssm.runtime.distributions import mixture
@@ -236,7 +235,7 @@ def test_a_large_offset_costs_no_digits():
         evidence = assemble(
             model.fitted_, [moved], simulate_all(model.fitted_, [moved], 20, 0), training=None, name="run"
         )
-        reported = score(evidence)
+        reported = evidence.scores
         tables.append(
             [
                 scored["rmse"],

@@ -18,7 +18,7 @@ from mrgpssm.gp import KERNELS, RBF, AbstractKernel, Matern32, make_kernel
 from mrgpssm.model import EMISSIONS, AbstractEmission, LinearEmission
 from mrgpssm.prediction.mean import mean_paths
 from mrgpssm.rollout import SCHEMES, AbstractScheme, FullMC
-from mrgpssm.rollout.fused import supported
+from mrgpssm.rollout.fused import has_kernel
 from mrgpssm.spec import INGREDIENTS, Structure, arrange, make_spec
 
 pytestmark = pytest.mark.once
@@ -157,7 +157,7 @@ def test_a_model_with_parts_of_the_users_own_is_read_with_them(tmp_path):
 def test_a_kernel_derived_from_rbf_does_not_take_the_native_path():
     for kernel, native in (("rbf", True), (Triangle, False)):
         model = untrained(resolutions=(1,), inducing=4, kernel=kernel)
-        assert supported(model.fitted_.models[0].components[0].dynamics(), 1, 1) == native
+        assert has_kernel(model.fitted_.models[0].components[0].dynamics(), 1, 1) == native
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,27 @@ import pytest
 from scipy import signal, stats
 
 from mrgpssm.prediction import metrics
-from mrgpssm.report.diagnostics.calibration import coverage_curve, pit_shares
-from mrgpssm.report.diagnostics.correlation import autocorrelation, cross_correlation, cross_limit, white_limit
-from mrgpssm.report.diagnostics.horizon import horizon_edges, rms_by_horizon
-from mrgpssm.report.diagnostics.inputs import common_edges, mean_by_bin, outside, shares
-from mrgpssm.report.diagnostics.segments import worst_segments
-from mrgpssm.report.diagnostics.spectrum import fill_gaps, log_average, segment_rows, welch
-from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
-from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge, overall
+from mrgpssm.report.statistics import (
+    autocorrelation,
+    common_edges,
+    coverage_curve,
+    cross_correlation,
+    cross_limit,
+    fill_gaps,
+    horizon_edges,
+    log_average,
+    mean_by_bin,
+    outside,
+    pit_shares,
+    rms_by_horizon,
+    segment_rows,
+    shares,
+    welch,
+    white_limit,
+    worst_segments,
+)
+from mrgpssm.report.thinning import bucket_rows, thin_edge, thin_line, thin_time
+from mrgpssm.report.verdict import Findings, Verdict, judge, overall
 
 pytestmark = pytest.mark.once
 

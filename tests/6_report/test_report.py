@@ -25,7 +25,7 @@ from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
 from mrgpssm.report.charts import SECTIONS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
-from mrgpssm.report.evidence import make_drawable, score
+from mrgpssm.report.evidence import make_drawable
 from mrgpssm.report.html import check_installed, render
 from mrgpssm.report.palette import DARK, LIGHT
 from mrgpssm.report.payload import BUDGET, Payload, collect
@@ -132,7 +132,7 @@ def test_scores_are_those_of_the_metrics():
     made = evidence()
     measured = np.concatenate([r.measured for r in made.recordings])
     mean = np.concatenate([r.run.mean for r in made.recordings])
-    for k, row in enumerate(score(made)):
+    for k, row in enumerate(made.scores):
         assert row["rmse"] == pytest.approx(np.sqrt(np.mean((measured - mean)[:, k] ** 2)))
         assert row["fit_percent"] == pytest.approx(metrics.fit_percent(measured, mean)[k])
         assert row["coverage_90"] == pytest.approx(0.9, abs=0.03)

@@ -7,8 +7,8 @@ import pytest
 from browser import CHROMIUM, Page, browser
 from exhibits import call, evidence, small_run, write_tables
 
-from mrgpssm.report.charts.comparison import resolution_grid, restart_spread
 from mrgpssm.report.charts.simulation import simulation
+from mrgpssm.report.charts.training import resolution_grid, restart_spread
 from mrgpssm.report.evidence import OtherModel
 from mrgpssm.report.html import render, write_html
 

@@ -28,11 +28,11 @@ from mrgpssm.data import (
     trained_on,
 )
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
-from mrgpssm.estimator.estimator import MRGPSSM, ask_of_data
+from mrgpssm.estimator.estimator import MRGPSSM
+from mrgpssm.estimator.fitting import ask_of_data
 from mrgpssm.estimator.params import get_params, set_params
 from mrgpssm.file import write_atomic, write_json
-from mrgpssm.prediction.checks import check_simulation
-from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
+from mrgpssm.prediction.forecast import LEVELS, Forecast, check_simulation, make_forecast, report_times
 from mrgpssm.prediction.scores import tabulate_scores
 from mrgpssm.spec import MOST_SEED, Training, Whole
 from mrgpssm.training.progress import announce, line_stages

@@ -31,8 +31,7 @@ from mrgpssm.data import (
     samples_between,
 )
 from mrgpssm.estimator.params import get_params, set_params
-from mrgpssm.prediction.checks import check_simulation
-from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
+from mrgpssm.prediction.forecast import LEVELS, Forecast, check_simulation, make_forecast, report_times
 from mrgpssm.prediction.scores import score_terms, tabulate_scores
 from mrgpssm.runtime.output import Measurements
 from mrgpssm.spec import MOST_SEED, Structure, Whole

@@ -11,11 +11,10 @@ import typer
 from mrgpssm.cli.flags import Json, Seed
 from mrgpssm.cli.show import print_json, say
 from mrgpssm.errors import ConfigError, need
-from mrgpssm.file import write_atomic
 from mrgpssm.report.charts import sections
 from mrgpssm.report.describe import verdicts
 from mrgpssm.report.gather import gather
-from mrgpssm.report.html import check_installed, render
+from mrgpssm.report.html import check_installed, write_html
 
 
 def report(
@@ -38,7 +37,7 @@ def report(
     about = {"time": time, "samples": samples, "seed": seed, "notes": note, "compare": compare or []}
     evidence = gather(run, data or [], **about)  # pyright: ignore[reportArgumentType]
     drawn = sections(evidence)
-    write_atomic(out, render(evidence, drawn).encode("utf-8", "replace"))
+    write_html(evidence, out, drawn)
     if figures is not None:
         need("mrgpssm.report.figures", "--figures needs matplotlib", "plot").write_figures(drawn, figures)
     for doubt in evidence.doubts:

@@ -32,12 +32,10 @@ from mrgpssm.estimator.fitting import ask_of_data, check_data, judge, leave_mode
 from mrgpssm.estimator.params import check_section, get_params, set_params
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
-from mrgpssm.prediction.checks import check_simulation
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
-from mrgpssm.prediction.forecast import LEVELS, Forecast
-from mrgpssm.prediction.mean import mean_run
+from mrgpssm.prediction.forecast import LEVELS, Forecast, check_simulation
+from mrgpssm.prediction.mean import find_radii, mean_run
 from mrgpssm.prediction.predict import forecast, scores
-from mrgpssm.prediction.radius import find_radii
 from mrgpssm.rollout import AbstractScheme
 from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime

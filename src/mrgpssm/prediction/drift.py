@@ -17,10 +17,7 @@ def extract_learned(model: FittedModel, inputs: np.ndarray) -> Learned:
     """What each component of a model learned; `inputs` (T, D_u) are what it is driven by, in the data's units."""
     resolutions = model.structure.resolutions
     with floating_point(model.structure.precision):
-        parts = tuple(
-            tuple(_component(ssm, part, resolution) for part, resolution in enumerate(resolutions))
-            for ssm in model.models
-        )
+        parts = tuple(tuple(_component(ssm, part) for part in range(len(resolutions))) for ssm in model.models)
         drive = model.scaling.inputs(inputs[:_ROWS])
         drifts = [
             _drift_map(model, component, resolution, position, output, visited)
@@ -51,7 +48,7 @@ def _visit(ssm: SSM[Component], drive: np.ndarray) -> list[np.ndarray]:
     return [np.hstack([path, drive, *(paths[j] for j in ssm.slower(part))]) for part, path in enumerate(paths)]
 
 
-def _component(ssm: SSM[Component], part: int, resolution: int) -> LearnedComponent:
+def _component(ssm: SSM[Component], part: int) -> LearnedComponent:
     component = ssm.components[part]
     _, B, _ = component.transition.mean.matrices()
     lengthscales, gain = np.asarray(component.transition.gp.kernel.lengthscales, float), np.asarray(B, float)
@@ -62,7 +59,7 @@ def _component(ssm: SSM[Component], part: int, resolution: int) -> LearnedCompon
         at = inputs + d * own.index(j) if j in own else None
         scales.append(np.full(d, np.inf) if at is None else lengthscales[d + at : 2 * d + at])
         gains.append(np.zeros((d, d)) if at is None else gain[:, at : at + d])
-    return LearnedComponent(resolution, np.concatenate(scales), np.concatenate(gains, axis=1))
+    return LearnedComponent(np.concatenate(scales), np.concatenate(gains, axis=1))
 
 
 def _drift_map(
@@ -83,9 +80,8 @@ def _drift_map(
     points = np.broadcast_to(np.median(visited, axis=0), (_GRID, _GRID, visited.shape[1])).copy()
     points[:, :, position], points[:, :, chosen] = level[None, :], force[:, None]
     drift = mean_drift(component, points.reshape(-1, visited.shape[1]))[:, position].reshape(_GRID, _GRID)
-    sd, scale = model.scaling.output_sd[output], model.scaling
-    k = chosen - d
-    shift, stretch = np.array([0.0, scale.input_mean[k]]), np.array([sd, scale.input_sd[k]])
+    k, scaling, sd = chosen - d, model.scaling, model.scaling.output_sd[output]
+    shift, stretch = np.array([0.0, scaling.input_mean[k]]), np.array([sd, scaling.input_sd[k]])
     thin = visited[:: -(-len(visited) // _SHOWN)][:, [position, chosen]]
     return DriftMap(
         output=output,

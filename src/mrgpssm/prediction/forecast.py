@@ -10,7 +10,9 @@ import pandas as pd
 
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
+from mrgpssm.errors import ConfigError
 from mrgpssm.runtime.output import LEVELS as LEVELS
+from mrgpssm.spec import MOST_SEED, Whole
 
 FINE_LEVELS = tuple(round(0.05 * k, 2) for k in range(1, 20))  # enough to see whether bands are honest
 
@@ -157,3 +159,15 @@ def make_forecast(
 def report_times(sequence: Sequence) -> np.ndarray:
     """Seconds of every row, (T,)."""
     return sequence.clock() * sequence.dt + (0.0 if sequence.time is None else sequence.time[0])
+
+
+def check_simulation(fitted: bool, samples: Any, stride: Any, quantiles: Iterable[float], seed: Any = 0) -> None:
+    """Refuse a simulation that cannot be run."""
+    if not fitted:
+        raise ConfigError("The model is not fitted yet; call fit(sequences) first.")
+    Whole(2).check("samples", samples)  # one sample has no spread
+    Whole().check("stride", stride)
+    Whole(0, MOST_SEED).check("seed", seed)
+    for q in quantiles:
+        if not 0 < q < 1:
+            raise ConfigError(f"quantiles lie strictly between 0 and 1; got {q!r:.80}.")

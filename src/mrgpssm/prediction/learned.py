@@ -13,7 +13,6 @@ class LearnedComponent:
     `Learned.states`; a component does not see those with an infinite lengthscale.
     """
 
-    resolution: int
     lengthscales: np.ndarray
     gain: np.ndarray
 

@@ -3,7 +3,11 @@
 Measured outputs are (T, D_y) with NaN where nothing was measured; missing values count nowhere.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
+
+_BANDS = {"coverage_50": (0.25, 0.75), "coverage_90": (0.05, 0.95), "coverage_95": (0.025, 0.975)}
 
 
 def rmse(measured: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -59,6 +63,20 @@ def coverage(measured: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.n
     """Share of measured values inside [lower, upper], per output."""
     inside = ((measured >= lower) & (measured <= upper)).astype(float)
     return np.nanmean(np.where(np.isnan(measured), np.nan, inside), axis=0)
+
+
+def summarise(
+    measured: np.ndarray, mean: np.ndarray, std: np.ndarray, quantiles: Mapping[float, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The scores of mean, deviation and quantiles by level, per output; of the bands, those whose edges are known."""
+    bands = {name: edges for name, edges in _BANDS.items() if quantiles.keys() >= set(edges)}
+    return {
+        "rmse": rmse(measured, mean),
+        "nrmse": nrmse(measured, mean),
+        "fit_percent": fit_percent(measured, mean),
+        "nll_gaussian": gaussian_nll(measured, mean, std),
+        **{name: coverage(measured, quantiles[low], quantiles[high]) for name, (low, high) in bands.items()},
+    }
 
 
 def best_temperature(measured: np.ndarray, mean: np.ndarray, quantiles: np.ndarray) -> np.ndarray:

@@ -46,10 +46,6 @@ class Piece(NamedTuple):
         parts = [part[:, chosen] for part in self.parts]
         return Piece(self.sequence, self.rows[chosen], parts, self.drive[chosen])
 
-    def add_up(self) -> "Piece":
-        """With the sum of all parts as the only one."""
-        return self._replace(parts=[self.outputs])
-
 
 @dataclass(frozen=True)
 class FreeRuns:
@@ -81,7 +77,7 @@ def run_freely(model: FittedModel, sequences: list[Sequence], samples: int, seed
 
 def keep_runs(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
     """The same, kept in memory: S T D_y numbers."""
-    pieces = [piece.add_up() for piece in _pieces(model, sequences, None, samples, seed, 1)]
+    pieces = [p._replace(parts=[p.outputs]) for p in _pieces(model, sequences, None, samples, seed, 1)]
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 
@@ -134,19 +130,17 @@ def scores(model: FittedModel, sequences: list[Sequence], samples: int, seed: in
 
 def score_runs(runs: SequenceOf[FreeRuns]) -> pd.DataFrame:
     """The same over free runs of several models of the same outputs, each with sequences of its own."""
-    return tabulate_scores([table for some in runs for table in _score_terms(some)], runs[0].model.output_names)
+    tables = [table for some in runs for table in some.gather(_score_rows(some))]
+    return tabulate_scores(tables, runs[0].model.output_names)
+
+
+def _score_rows(runs: FreeRuns) -> Callable[[Piece, Measurements, np.ndarray], Table]:
+    return lambda piece, found, measured: score_terms(found, measured, piece.rows, runs.seed, runs.model.scaling)
 
 
 def component_names(model: FittedModel) -> list[str]:
     """What forecasts call the components."""
     return [f"component_{i + 1}_R{r}" for i, r in enumerate(model.structure.resolutions)]
-
-
-def _score_terms(runs: FreeRuns) -> list[Table]:
-    """What the metrics need per row of every sequence, in the data's units."""
-    return runs.gather(
-        lambda piece, found, measured: score_terms(found, measured, piece.rows, runs.seed, runs.model.scaling)
-    )
 
 
 def _pieces(
@@ -199,11 +193,10 @@ def _start(
     model: FittedModel, ssm: SSM[Component], group: int, past: Past | None, samples: int, key: Key
 ) -> tuple[Particles, ...]:
     """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
-    columns = np.array(model.groups[group])
-    dtype = jnp.dtype(model.structure.precision)
     particles = start_particles(ssm, samples, key=key)
     if past is None:
         return particles
-    past_inputs = jnp.asarray(past.drive, dtype)
-    past_outputs = jnp.asarray(model.scaling.outputs(past.filled.sequence.outputs)[:, columns], dtype)
-    return assimilate(ssm, particles, past_inputs, past_outputs, jnp.asarray(past.filled.steps, dtype), key=key)
+    dtype = jnp.dtype(model.structure.precision)
+    outputs = model.scaling.outputs(past.filled.sequence.outputs)[:, np.array(model.groups[group])]
+    rows = (jnp.asarray(past.drive, dtype), jnp.asarray(outputs, dtype), jnp.asarray(past.filled.steps, dtype))
+    return assimilate(ssm, particles, *rows, key=key)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays import ensemble
-from mrgpssm.arrays.types import Array, Float, Int, Key, Keys
+from mrgpssm.arrays.types import Array, Float, Key, Keys
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit
 
@@ -37,16 +37,7 @@ def start_particles(ssm: SSM[Component], samples: int, *, key: Key) -> tuple[Par
     return tuple(draw_particles(c, (samples,), jax.random.fold_in(root, i)) for i, c in enumerate(ssm.components))
 
 
-def _advance(
-    component: Component,
-    here: Particles,
-    inputs: Float[Array, "k t u"],
-    steps: Float[Array, "k t"],
-    first: Int[Array, ""],
-    every: int,
-    slower: tuple[Float[Array, "k s t _"], ...],
-    key: Key,
-) -> tuple[Particles, Float[Array, "k s c y"], Float[Array, "k s t d"]]:
+def _advance(component: Component, here: Particles, inputs, steps, first, every: int, slower, key: Key):
     """Walk one chunk of k sequences; outputs are those of its first row and every `every`-th one after it."""
     here, states = advance(component, here, inputs, steps, first, key, slower, alike=True)
     return here, emit(component, states[:, :, ::every]), states

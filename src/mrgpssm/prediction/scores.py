@@ -12,6 +12,7 @@ from mrgpssm.prediction.forecast import Predictive
 from mrgpssm.runtime.output import Measurements
 
 _EDGES = (0.025, 0.05, 0.25, 0.75, 0.95, 0.975)  # of the bands that are scored
+_COLUMNS = ["rmse", "nrmse", "fit_percent", "nll", "nll_gaussian", "crps", "coverage_50", "coverage_90", "coverage_95"]
 
 Table = dict[str, np.ndarray]  # columns of numbers, one for every row and output
 
@@ -49,17 +50,6 @@ def tabulate_scores(tables: Iterable[Table], names: tuple[str, ...]) -> pd.DataF
     for column, name in enumerate(names):
         if np.isnan(measured[:, column]).all():
             raise DataError(f"Output {name!r} has no measured value to be scored against; give data that has it.")
-    return pd.DataFrame(
-        {
-            "rmse": metrics.rmse(measured, mean),
-            "nrmse": metrics.nrmse(measured, mean),
-            "fit_percent": metrics.fit_percent(measured, mean),
-            "nll": np.nanmean(terms["nll"], axis=0),
-            "nll_gaussian": metrics.gaussian_nll(measured, mean, terms["std"]),
-            "crps": np.nanmean(terms["crps"], axis=0),
-            "coverage_50": metrics.coverage(measured, terms["q0.25"], terms["q0.75"]),
-            "coverage_90": metrics.coverage(measured, terms["q0.05"], terms["q0.95"]),
-            "coverage_95": metrics.coverage(measured, terms["q0.025"], terms["q0.975"]),
-        },
-        index=pd.Index(names, name="output"),
-    )
+    found = metrics.summarise(measured, mean, terms["std"], {level: terms[f"q{level:g}"] for level in _EDGES})
+    found |= {name: np.nanmean(terms[name], axis=0) for name in ("nll", "crps")}
+    return pd.DataFrame(found, pd.Index(names, name="output"), _COLUMNS)

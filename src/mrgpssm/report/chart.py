@@ -4,7 +4,6 @@ Colours are roles (see `palette`), so that all figures of a report look alike, i
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -37,11 +36,11 @@ class Band:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars from zero; `width` in units of the position."""
+    """Bars from zero to y at the positions x; `width` in units of x."""
 
     name: str
-    position: np.ndarray
-    value: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
     role: str
     width: float | np.ndarray = 0.8
     across: bool = False  # positions on the vertical axis
@@ -86,16 +85,8 @@ Mark = Line | Band | Bars | Points | Heat | Rule
 
 
 @dataclass(frozen=True)
-class Ticks:
-    """Names in place of numbers along an axis."""
-
-    positions: tuple[float, ...]
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `alt` describes the picture in one sentence.
+    """One pair of axes. `alt` describes the picture in one sentence; `x_ticks` and `y_ticks` name 0, 1, 2 and so on.
 
     A `long` panel holds recordings laid end to end along x; `breaks` are the rows at which a new one begins.
     """
@@ -110,8 +101,8 @@ class Panel:
     log_y: bool = False
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
-    x_ticks: Ticks | None = None
-    y_ticks: Ticks | None = None
+    x_ticks: tuple[str, ...] = ()
+    y_ticks: tuple[str, ...] = ()
     wide: bool = False
     long: bool = False
     breaks: tuple[int, ...] = ()
@@ -126,13 +117,7 @@ class Section:
 
     key: str
     title: str
-    lead: str
+    lead: str = ""
     panels: tuple[Panel, ...] = ()
     missing: str = ""
     columns: int = 3
-
-
-def pieces(panel: Panel, rows: int) -> list[slice]:
-    """The recordings of a long panel as slices of its rows."""
-    edges = [0, *panel.breaks, rows]
-    return [slice(a, b) for a, b in pairwise(edges)]

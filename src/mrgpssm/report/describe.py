@@ -4,28 +4,22 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm.report.charts.residuals import follows
-from mrgpssm.report.diagnostics.verdict import Findings, Verdict, judge
-from mrgpssm.report.evidence import RunEvidence, digits_for, score
+from mrgpssm.report.charts.residuals import find_follows
+from mrgpssm.report.evidence import RunEvidence, digits_for
+from mrgpssm.report.verdict import Findings, Verdict, judge
 from mrgpssm.spec import find_option
 
 
 def verdicts(evidence: RunEvidence) -> dict[str, Verdict]:
     """The verdict on every output."""
-    found = {}
-    for k, (name, scores) in enumerate(zip(evidence.output_names, score(evidence), strict=True)):
-        beyond = [f for f in follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.is_even else []
+    judged = {}
+    for k, (name, scores) in enumerate(zip(evidence.output_names, evidence.scores, strict=True)):
+        beyond = [f for f in find_follows(evidence, k) if abs(f.peak[0]) > f.limit] if evidence.is_even else []
         worst = max(beyond, key=lambda f: abs(f.peak[0]), default=None)
-        found[name] = judge(
-            Findings(
-                scores["fit_percent"],
-                scores["coverage_90"],
-                None if worst is None else worst.input,
-                0.0 if worst is None else worst.peak[0],
-                evidence.seen_in_training,
-            )
-        )
-    return found
+        followed = (None, 0.0) if worst is None else (worst.input, worst.peak[0])
+        found = Findings(scores["fit_percent"], scores["coverage_90"], *followed, evidence.seen_in_training)
+        judged[name] = judge(found)
+    return judged
 
 
 def score_rows(evidence: RunEvidence, judged: dict[str, Verdict]) -> list[dict[str, str]]:
@@ -41,7 +35,7 @@ def score_rows(evidence: RunEvidence, judged: dict[str, Verdict]) -> list[dict[s
             "cover90": _number(100 * s["coverage_90"], ".0f", " %"),
             "nll_gaussian": _number(s["nll_gaussian"], ".2f"),
         }
-        for name, s in zip(evidence.output_names, score(evidence), strict=True)
+        for name, s in zip(evidence.output_names, evidence.scores, strict=True)
     ]
 
 
@@ -53,38 +47,33 @@ def setting_rows(evidence: RunEvidence) -> list[tuple[str, str, str]]:
 
 def column_rows(evidence: RunEvidence) -> list[dict[str, str]]:
     """Range, mean and missing values of every column, in training and test."""
-    test_inputs = np.concatenate([r.inputs for r in evidence.recordings])
-    test_outputs = np.concatenate([r.measured for r in evidence.recordings])
-    trained = evidence.training
-    rows = []
-    sides = (("input", evidence.input_names, test_inputs), ("output", evidence.output_names, test_outputs))
-    for kind, names, test in sides:
-        for k, name in enumerate(names):
-            known = None if trained is None else (trained.inputs if kind == "input" else trained.outputs)[:, k]
-            rows.append(
-                {
-                    "kind": kind,
-                    "name": name,
-                    "unit": evidence.units.get(name, ""),
-                    "training": "not at hand" if known is None else _span(known),
-                    "test": _span(test[:, k]),
-                    "missing": f"{int(np.isnan(test[:, k]).sum()):,}",
-                }
-            )
-    return rows
+    names = [*(("input", n) for n in evidence.input_names), *(("output", n) for n in evidence.output_names)]
+    test = evidence.join(lambda r: np.hstack([r.inputs, r.measured])).T
+    known = evidence.training
+    trained = [None] * len(names) if known is None else np.hstack([known.inputs, known.outputs]).T
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "unit": evidence.units.get(name, ""),
+            "training": "not at hand" if before is None else _span(before),
+            "test": _span(now),
+            "missing": f"{int(np.isnan(now).sum()):,}",
+        }
+        for (kind, name), before, now in zip(names, trained, test, strict=True)
+    ]
 
 
 def recording_rows(evidence: RunEvidence) -> list[tuple[str, str, str, str]]:
     """Use, name, rows and duration of every recording."""
-    dt = evidence.dt
-    rows = []
-    if evidence.training is not None:
-        for name, count in zip(evidence.training.names, evidence.training.rows, strict=True):
-            rows.append(("training", name, f"{count:,}", _duration((count - 1) * dt)))
-    for r in evidence.recordings:
-        use = "training, tested on" if r.seen else "test"
-        rows.append((use, r.name, f"{len(r.elapsed):,}", _duration(float(r.elapsed[-1]))))
-    return rows
+    rows = [
+        ("training, tested on" if r.seen else "test", r.name, len(r.elapsed), r.elapsed[-1])
+        for r in evidence.recordings
+    ]
+    if (known := evidence.training) is not None:
+        sizes = zip(known.names, known.rows, strict=True)
+        rows = [*(("training", name, count, (count - 1) * evidence.dt) for name, count in sizes), *rows]
+    return [(use, name, f"{count:,}", _duration(float(seconds))) for use, name, count, seconds in rows]
 
 
 def _number(value: float, how: str, unit: str = "") -> str:

@@ -1,6 +1,8 @@
 """The content of a report as arrays and texts, without JAX, files or figures."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -98,10 +100,45 @@ class RunEvidence:
         """Whether all recordings are sampled evenly."""
         return all(r.even for r in self.recordings)
 
-    def label(self, name: str) -> str:
-        """A column with its unit: `Temp / K`."""
-        unit = self.units.get(name, "")
-        return f"{name} / {unit}" if unit else name
+    @property
+    def lost(self) -> set[int]:
+        """Outputs whose free run is not finite over some recording."""
+        return {k for r in self.recordings for k in r.lost}
+
+    @cached_property
+    def scores(self) -> list[dict[str, float]]:
+        """Per output: RMSE, fit %, Gaussian nLL and coverages over all recordings, from the forecasts at hand.
+
+        A free run that is not finite has no scores: they are NaN.
+        """
+        measured = self.join(lambda r: r.measured)
+        mean, std = self.join(lambda r: r.run.mean), self.join(lambda r: r.run.std)
+        edges = {q: self.join(lambda r, q=q: r.run.quantile(q)) for q in (0.05, 0.25, 0.75, 0.95)}
+        found = metrics.summarise(measured, mean, std, edges)
+        return [
+            {key: float("nan") if k in self.lost else float(values[k]) for key, values in found.items()}
+            for k in range(measured.shape[1])
+        ]
+
+    @property
+    def group_names(self) -> list[str]:
+        """The outputs of every model, as one name."""
+        return [", ".join(self.output_names[k] for k in group) for group in self.learned.groups]
+
+    def component_label(self, index: int) -> str:
+        """Which component, by its resolution and the seconds one of its steps takes."""
+        r = self.resolutions[index]
+        same = f"#{index + 1}, " if self.resolutions.count(r) > 1 else ""
+        return f"{same}R = {r} ({r * self.dt:g} s)"
+
+    def label(self, name: str, text: str | None = None) -> str:
+        """A column, or a text about it, with the unit of the column: `Temp / K`."""
+        unit, text = self.units.get(name, ""), name if text is None else text
+        return f"{text} / {unit}" if unit else text
+
+    def join(self, what: Callable[[SimulatedRecording], np.ndarray]) -> np.ndarray:
+        """An array of every recording, one after the other."""
+        return np.concatenate([what(r) for r in self.recordings])
 
     def errors(self, output: int) -> list[np.ndarray]:
         """(T,) errors of one output, recording by recording."""
@@ -109,9 +146,9 @@ class RunEvidence:
 
     def stack(self, output: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Measured (T,), levels (Q,) and quantiles (Q, T) of one output over all recordings."""
-        levels = np.array(sorted(self.recordings[0].run.quantiles))
-        quantiles = [np.stack([r.run.quantiles[q][:, output] for q in levels]) for r in self.recordings]
-        return np.concatenate([r.measured[:, output] for r in self.recordings]), levels, np.concatenate(quantiles, 1)
+        levels = sorted(self.recordings[0].run.quantiles)
+        quantiles = [self.join(lambda r, q=q: r.run.quantiles[q][:, output]) for q in levels]
+        return self.join(lambda r: r.measured[:, output]), np.array(levels), np.stack(quantiles)
 
 
 def digits_for(values: np.ndarray, least: int) -> int:
@@ -145,26 +182,3 @@ def make_drawable(run: Forecast, measured: np.ndarray) -> tuple[Forecast, tuple[
         quantiles={q: calm(v, high + span) for q, v in run.quantiles.items()},
         components={name: calm(v, span) for name, v in run.components.items()},
     ), lost
-
-
-def score(evidence: RunEvidence) -> list[dict[str, float]]:
-    """Per output: RMSE, fit %, Gaussian nLL and coverage over all recordings, from the forecasts at hand.
-
-    A free run that is not finite has no scores: they are NaN.
-    """
-    measured = np.concatenate([r.measured for r in evidence.recordings])
-    mean = np.concatenate([r.run.mean for r in evidence.recordings])
-    std = np.concatenate([r.run.std for r in evidence.recordings])
-    quantile = {q: np.concatenate([r.run.quantile(q) for r in evidence.recordings]) for q in (0.05, 0.25, 0.75, 0.95)}
-    lost = {k for r in evidence.recordings for k in r.lost}
-    columns = {
-        "rmse": metrics.rmse(measured, mean),
-        "fit_percent": metrics.fit_percent(measured, mean),
-        "nll_gaussian": metrics.gaussian_nll(measured, mean, std),
-        "coverage_50": metrics.coverage(measured, quantile[0.25], quantile[0.75]),
-        "coverage_90": metrics.coverage(measured, quantile[0.05], quantile[0.95]),
-    }
-    return [
-        {key: float("nan") if k in lost else float(values[k]) for key, values in columns.items()}
-        for k in range(measured.shape[1])
-    ]

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from mrgpssm.file import write_atomic
 from mrgpssm.file.words import drawable
-from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, pieces
-from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
+from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section
 from mrgpssm.report.palette import DIVERGING_LIGHT, LIGHT, SEQUENTIAL
+from mrgpssm.report.thinning import thin
 
 _POINTS = 4000
 _COLUMNS = 3
@@ -63,7 +63,7 @@ def draw(section: Section) -> Figure:
 def draw_panel(axis: Axes, panel: Panel) -> None:
     """One panel on one pair of axes."""
     for mark in panel.marks:
-        _draw(axis, panel, mark)
+        _draw(axis, thin(panel, mark, _POINTS) if panel.long and isinstance(mark, Line | Band) else mark)
     axis.set_title(f"{drawable(panel.title)}\n", fontsize=10, loc="left", fontweight="bold")
     axis.text(0, 1.03, drawable(panel.note), transform=axis.transAxes, fontsize=7.5, color=LIGHT["muted"])
     axis.set_xlabel(drawable(panel.x_label), fontsize=8.5)
@@ -79,7 +79,7 @@ def draw_panel(axis: Axes, panel: Panel) -> None:
         axis.set_ylim(*panel.y_range)
     for ticks, place in ((panel.x_ticks, axis.set_xticks), (panel.y_ticks, axis.set_yticks)):
         if ticks:
-            place(list(ticks.positions), [drawable(label) for label in ticks.labels])
+            place(range(len(ticks)), [drawable(label) for label in ticks])
 
 
 def _legend(figure: Figure, axes: list[Axes]) -> None:
@@ -92,20 +92,21 @@ def _legend(figure: Figure, axes: list[Axes]) -> None:
         )
 
 
-def _draw(axis: Axes, panel: Panel, mark: Mark) -> None:
+def _draw(axis: Axes, mark: Mark) -> None:
     label = drawable(mark.name)
     match mark:
         case Line():
-            x, y = _thin(panel, mark)
             style = "steps-mid" if mark.steps else "default"
             dashes = (0, (4, 2)) if mark.dash else "-"
-            axis.plot(x, y, color=LIGHT[mark.role], lw=0.8 * mark.width, ls=dashes, drawstyle=style, label=label)
+            axis.plot(
+                mark.x, mark.y, color=LIGHT[mark.role], lw=0.8 * mark.width, ls=dashes, drawstyle=style, label=label
+            )
         case Band():
-            x, low, high = _thin_band(panel, mark)
-            axis.fill_between(x, low, high, color=LIGHT[mark.role], alpha=mark.alpha, lw=0, label=label)
+            look = {"color": LIGHT[mark.role], "alpha": mark.alpha, "lw": 0, "label": label}
+            axis.fill_between(mark.x, mark.low, mark.high, **look)
         case Bars():
             bars, colour = (axis.barh if mark.across else axis.bar), LIGHT[mark.role]
-            bars(mark.position, mark.value, mark.width, color=colour, alpha=mark.alpha, label=label)
+            bars(mark.x, mark.y, mark.width, color=colour, alpha=mark.alpha, label=label)
         case Points():
             size, edge = mark.size**2 / 2, LIGHT[mark.role]
             fill = "none" if mark.hollow else edge
@@ -126,29 +127,3 @@ def _heat(axis: Axes, mark: Heat) -> None:
         mark.x, mark.y, mark.z, cmap=colours, shading="nearest", rasterized=True, vmin=low, vmax=high
     )
     axis.figure.colorbar(mesh, ax=axis, label=drawable(mark.name))  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _thin(panel: Panel, mark: Line) -> tuple[np.ndarray, np.ndarray]:
-    if not panel.long:
-        return mark.x, mark.y
-    bucket = bucket_rows(len(mark.x), _POINTS)
-    parts = pieces(panel, len(mark.x))
-    time = _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True)
-    return time, _join([thin_line(mark.y[p], bucket) for p in parts])
-
-
-def _thin_band(panel: Panel, mark: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if not panel.long:
-        return mark.x, mark.low, mark.high
-    bucket = bucket_rows(len(mark.x), _POINTS)
-    parts = pieces(panel, len(mark.x))
-    return (
-        _join([thin_time(mark.x[p], bucket) for p in parts], repeat=True),
-        _join([thin_edge(mark.low[p], bucket, upper=False) for p in parts]),
-        _join([thin_edge(mark.high[p], bucket, upper=True) for p in parts]),
-    )
-
-
-def _join(parts: list[np.ndarray], repeat: bool = False) -> np.ndarray:
-    """Recordings joined with a NaN after each, so that no line connects them; times repeat their last value instead."""
-    return np.concatenate([np.append(p, p[-1] if repeat else np.nan) for p in parts])

@@ -42,8 +42,9 @@ def gather(
         raise ConfigError(f"{root} holds no finished model; finish it with: mrgpssm resume {root}")
     model = _read_model(run)
     config = make_config(read_config(run.config), str(run.config)) if run.config.exists() else None
-    rivals = tuple(_rival(path, model.output_names) for path in compare)
-    test, seen = _test(model, config, data, time, run)
+    rivals = tuple(_read_rival(path, model.output_names) for path in compare)
+    files, known = (data, False) if data else _find_files(config, root)
+    test = _read(model, config, files, time)
     identity = read_json(run.identity) if run.identity.exists() else {}
     return assemble(
         model,
@@ -52,13 +53,17 @@ def gather(
         name=root.resolve().name,
         notes=notes,
         samples=samples,
-        training=_training(model, config),
+        training=_read_training(model, config),
         trace=read_trace(run.trace),
-        known=seen,
+        known=known,
         rivals=rivals,
         packages=dict(identity.get("packages", {})),
         config=read_bytes(run.config).decode("utf-8", "replace") if run.config.exists() else "",
-        commands=_commands(run, data, time, samples, seed, notes, compare),
+        commands=_list_commands(
+            run,
+            {"--data": data, "--compare": compare},
+            {"--note": notes, "--time": time, "--samples": samples, "--seed": seed},
+        ),
     )
 
 
@@ -98,10 +103,9 @@ def assemble(
     recordings = []
     for s, run in zip(test, runs, strict=True):
         shown, lost = make_drawable(run, s.outputs)
-        seen = known or was_seen(model.seen, s)
-        recordings.append(
-            SimulatedRecording(s.name, s.clock() * s.dt, s.inputs, s.outputs, shown, s.time is None, lost, seen)
-        )
+        place = (s.name, s.clock() * s.dt, s.inputs, s.outputs)
+        recordings.append(SimulatedRecording(*place, shown, s.time is None, lost, known or was_seen(model.seen, s)))
+    doubts = () if model.seen is None else model.seen.doubts
     return RunEvidence(
         input_names=model.input_names,
         drive_names=model.drive_names,
@@ -111,29 +115,17 @@ def assemble(
         options=model.spec.to_json(),
         recordings=tuple(recordings),
         learned=extract_learned(model, np.concatenate([apply_drive(model.structure.drive, s).inputs for s in test])),
-        training=None if training is None else _shown(training),
-        doubts=_doubts(model, test),
+        training=None if training is None else _show_training(training),
+        doubts=(*doubts, *doubt_scores(model.seen, test), *doubt_inputs(model.seen, test)),
         **about,
     )
 
 
-def _doubts(model: FittedModel, test: Sequence[Series]) -> tuple[str, ...]:
-    """The warnings of training, and those about the test data."""
-    before = () if model.seen is None else model.seen.doubts
-    return (*before, *doubt_scores(model.seen, test), *doubt_inputs(model.seen, test))
-
-
-def _test(
-    model: FittedModel, config: RunConfig | None, data: Sequence[str], time: str | None, run: RunDirectory
-) -> tuple[list[Series], bool]:
-    """The test recordings, and whether they are known to be training recordings."""
-    if data:
-        return _read(model, config, data, time), False
+def _find_files(config: RunConfig | None, root: Path) -> tuple[Sequence[str], bool]:
+    """The files of a run to test it on, and whether they are its training data."""
     if config is None:
-        raise ConfigError(f"{run.root} was not trained from files; name the test data with --data FILE.")
-    if config.data.validation:
-        return _read(model, config, config.data.validation, time), False
-    return _read(model, config, config.data.files, time), True
+        raise ConfigError(f"{root} was not trained from files; name the test data with --data FILE.")
+    return (config.data.validation, False) if config.data.validation else (config.data.files, True)
 
 
 def _read(model: FittedModel, config: RunConfig | None, files: Sequence[str], time: str | None) -> list[Series]:
@@ -144,53 +136,36 @@ def _read(model: FittedModel, config: RunConfig | None, files: Sequence[str], ti
     return [match(s, *names) for s in read_sequences(list(files), columns, gaps=gaps)]
 
 
-def _training(model: FittedModel, config: RunConfig | None) -> list[Series] | None:
+def _read_training(model: FittedModel, config: RunConfig | None) -> list[Series] | None:
     """The training recordings, if their files still exist."""
-    if config is None:
-        return None
     try:
-        return _read(model, config, config.data.files, None)
+        return None if config is None else _read(model, config, config.data.files, None)
     except DataError:
         return None
 
 
-def _shown(training: Sequence[Series]) -> TrainingData:
-    return TrainingData(
-        names=tuple(s.name for s in training),
-        rows=tuple(len(s) for s in training),
-        inputs=np.concatenate([s.inputs for s in training]),
-        outputs=np.concatenate([s.outputs for s in training]),
-    )
+def _show_training(training: Sequence[Series]) -> TrainingData:
+    inputs, outputs = (np.concatenate([getattr(s, side) for s in training]) for side in ("inputs", "outputs"))
+    return TrainingData(tuple(s.name for s in training), tuple(map(len, training)), inputs, outputs)
 
 
-def _rival(root: Path, outputs: tuple[str, ...]) -> OtherModel:
+def _read_rival(root: Path, outputs: tuple[str, ...]) -> OtherModel:
     """The resolutions of another run, and its RMSE on its validation data."""
     run = RunDirectory(root)
     if not (run.metrics.exists() and run.identity.exists()):
         raise ConfigError(f"{root} holds no run with scores; --compare takes runs that were trained with --validation.")
     scores = read_json(run.metrics).get("validation", {})
     resolutions = tuple(read_json(run.identity).get("options", {}).get("resolutions", ()))
-    return OtherModel(
-        root.resolve().name, resolutions, {name: scores[name]["rmse"] for name in outputs if name in scores}
-    )
+    rmse = {name: scores[name]["rmse"] for name in outputs if name in scores}
+    return OtherModel(root.resolve().name, resolutions, rmse)
 
 
-def _commands(
-    run: RunDirectory,
-    data: Sequence[str],
-    time: str | None,
-    samples: int,
-    seed: int,
-    notes: str,
-    compare: Sequence[Path],
-) -> tuple[str, ...]:
+def _list_commands(run: RunDirectory, lists: dict[str, Sequence[object]], single: dict[str, object]) -> tuple[str, ...]:
     """The shell commands that repeat the run and this report; a run made in Python is only reported."""
     made = run.config.exists()
     fit = ["mrgpssm", "fit", str(run.config), "--run-dir", _AGAIN]
-    words = ["mrgpssm", "report", _AGAIN if made else str(run.root)]
-    words += [word for file in data for word in ("--data", file)]
-    words += [word for other in compare for word in ("--compare", str(other))]
-    words += ["--note", notes] if notes else []
-    words += ["--time", time] if time else []
-    words += ["--samples", str(samples), "--seed", str(seed)]
-    return tuple(shlex.join(line) for line in ([fit, words] if made else [words]))
+    options = [(option, value) for option, values in lists.items() for value in values]
+    options += [(option, value) for option, value in single.items() if value not in (None, "")]
+    report = ["mrgpssm", "report", _AGAIN if made else str(run.root)]
+    report += [str(word) for pair in options for word in pair]
+    return tuple(shlex.join(line) for line in ([fit, report] if made else [report]))

@@ -9,18 +9,18 @@ from typing import Any
 
 from mrgpssm.errors import need
 from mrgpssm.file import write_atomic
-from mrgpssm.report.chart import Line, Panel, Points, Section
+from mrgpssm.report.chart import Heat, Panel, Rule, Section
 from mrgpssm.report.charts import sections
 from mrgpssm.report.describe import column_rows, recording_rows, score_rows, setting_rows, verdicts
-from mrgpssm.report.diagnostics.verdict import overall
 from mrgpssm.report.evidence import RunEvidence
 from mrgpssm.report.palette import DARK, DIVERGING_DARK, DIVERGING_LIGHT, LIGHT, SEQUENTIAL
 from mrgpssm.report.payload import Payload, collect, pack
+from mrgpssm.report.verdict import overall
 
 
-def write_html(evidence: RunEvidence, path: Path) -> None:
+def write_html(evidence: RunEvidence, path: Path, drawn: list[Section] | None = None) -> None:
     """Write the report, whole or not at all."""
-    write_atomic(path, render(evidence).encode("utf-8", "replace"))
+    write_atomic(path, render(evidence, drawn).encode("utf-8", "replace"))
 
 
 def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
@@ -81,50 +81,35 @@ def _legend(panel: Panel) -> list[dict[str, Any]]:
     """The entries of the legend with their marks; none for a single mark."""
     entries: dict[str, dict[str, Any]] = {}
     for index, mark in enumerate(panel.marks):
-        kind = type(mark).__name__.lower()
-        if kind == "heat":
+        if isinstance(mark, Heat):
             continue
-        dashed = kind == "rule" or (isinstance(mark, Line) and mark.dash)
-        hollow = isinstance(mark, Points) and mark.hollow
-        look = f"{kind}{' dashed' if dashed else ''}{' hollow' if hollow else ''}"
-        entry = entries.setdefault(
-            mark.name,
-            {
-                "name": mark.name,
-                "role": getattr(mark, "role", ""),
-                "look": look,
-                "strength": 2 * getattr(mark, "alpha", 0.5),
-                "marks": [],
-            },
-        )
-        entry["marks"].append(index)
+        look = type(mark).__name__.lower()
+        look += " dashed" if isinstance(mark, Rule) or getattr(mark, "dash", False) else ""
+        look += " hollow" if getattr(mark, "hollow", False) else ""
+        strength = 2 * getattr(mark, "alpha", 0.5)
+        entry = {"name": mark.name, "role": mark.role, "look": look, "strength": strength, "marks": []}
+        entries.setdefault(mark.name, entry)["marks"].append(index)
     return list(entries.values()) if len(entries) > 1 else []
 
 
 def _policy(library: str, script: str) -> str:
     """A content security policy: no requests, and no scripts but the two with these hashes."""
-    allowed = " ".join(f"'sha256-{_digest(text)}'" for text in (library, script))
+    digests = [hashlib.sha256(text.encode()).digest() for text in (library, script)]
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
 def _style() -> str:
     """The style sheet, with the colours of both themes as variables."""
-
-    def variables(roles: dict[str, str], diverging: tuple[str, ...]) -> str:
-        scales = {"diverging": ",".join(diverging), "sequential": ",".join(SEQUENTIAL)}
-        return "".join(f"--role-{name}:{value};" for name, value in (roles | scales).items())
-
-    sheet = _asset("report.css")
-    return sheet.replace("/*light*/", variables(LIGHT, DIVERGING_LIGHT)).replace(
-        "/*dark*/", variables(DARK, DIVERGING_DARK)
-    )
+    sheet, themes = _asset("report.css"), {"light": (LIGHT, DIVERGING_LIGHT), "dark": (DARK, DIVERGING_DARK)}
+    for theme, (roles, diverging) in themes.items():
+        colours = roles | {"diverging": ",".join(diverging), "sequential": ",".join(SEQUENTIAL)}
+        variables = "".join(f"--role-{name}:{value};" for name, value in colours.items())
+        sheet = sheet.replace(f"/*{theme}*/", variables)
+    return sheet
 
 
 def _asset(name: str) -> str:

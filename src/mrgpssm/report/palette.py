@@ -1,31 +1,19 @@
 """One set of colours for print and screen, after Okabe and Ito, that colour-blind people can distinguish."""
 
-LIGHT = {
-    "measured": "#1c1c1e",
-    "model": "#0072b2",
-    "residual": "#c44e00",
-    "part1": "#8a5fbf",
-    "part2": "#d55e00",
-    "part3": "#009e73",
-    "part4": "#b8860b",
-    "part5": "#0072b2",
-    "part6": "#cc5f9a",
-    "muted": "#6b7280",
-    "faint": "#c9cdd4",
+_ROLES = {  # on a light and on a dark background
+    "measured": ("#1c1c1e", "#f2f2f4"),
+    "model": ("#0072b2", "#56b4e9"),
+    "residual": ("#c44e00", "#ff9a4d"),
+    "part1": ("#8a5fbf", "#b898e6"),
+    "part2": ("#d55e00", "#ff8a3d"),
+    "part3": ("#009e73", "#2fc99b"),
+    "part4": ("#b8860b", "#e6c04a"),
+    "part5": ("#0072b2", "#56b4e9"),
+    "part6": ("#cc5f9a", "#f08fc0"),
+    "muted": ("#6b7280", "#9aa1ac"),
+    "faint": ("#c9cdd4", "#676d78"),
 }
-DARK = {
-    "measured": "#f2f2f4",
-    "model": "#56b4e9",
-    "residual": "#ff9a4d",
-    "part1": "#b898e6",
-    "part2": "#ff8a3d",
-    "part3": "#2fc99b",
-    "part4": "#e6c04a",
-    "part5": "#56b4e9",
-    "part6": "#f08fc0",
-    "muted": "#9aa1ac",
-    "faint": "#676d78",
-}
+LIGHT, DARK = ({name: pair[side] for name, pair in _ROLES.items()} for side in (0, 1))
 PARTS = tuple(name for name in LIGHT if name.startswith("part"))
 
 # From low to high (viridis), and from negative to positive through nothing, per background.

@@ -7,14 +7,15 @@ bucket, so that all long series of a report together stay within a budget. The w
 import base64
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mrgpssm.report.chart import Band, Bars, Heat, Line, Mark, Panel, Points, Rule, Section, Ticks, pieces
-from mrgpssm.report.diagnostics.thinning import bucket_rows, thin_edge, thin_line, thin_time
+from mrgpssm.report.chart import Band, Bars, Line, Mark, Panel, Rule, Section
 from mrgpssm.report.evidence import digits_for
+from mrgpssm.report.thinning import thin
 
 BUDGET = 1_500_000  # points of all long series together
 _LEAST = 2_000
@@ -52,37 +53,24 @@ class Payload:
 
     def _mark(self, panel: Panel, mark: Mark) -> dict[str, Any]:
         if not panel.long:
-            return _small(mark)
+            return _describe(mark) | _list_arrays(mark)
         if not isinstance(mark, Line | Band):
             raise TypeError(f"A long panel holds lines and bands; got {type(mark).__name__}.")
-        parts, bucket = pieces(panel, len(mark.x)), bucket_rows(len(mark.x), self.most)
-        about = _about(mark) | {"t": self._time(mark.x, parts, bucket)}
-        if isinstance(mark, Line):
-            if id(mark.y) not in self._kept:
-                self._kept[id(mark.y)] = self._keep([thin_line(mark.y[p], bucket) for p in parts])
-            return about | {"v": self._kept[id(mark.y)]}
-        low = [thin_edge(mark.low[p], bucket, upper=False) for p in parts]
-        high = [thin_edge(mark.high[p], bucket, upper=True) for p in parts]
-        return about | {"low": self._keep(low), "high": self._keep(high)}
+        drawn, values = (
+            thin(panel, mark, self.most),
+            {"v": "y"} if isinstance(mark, Line) else {"low": "low", "high": "high"},
+        )
+        about = _describe(mark) | {"t": self._keep(mark.x, drawn.x, _pack_times)}
+        for key, name in values.items():
+            about[key] = self._keep(getattr(mark, name), getattr(drawn, name), _pack_steps)
+        return about
 
-    def _time(self, time: np.ndarray, parts: list[slice], bucket: int) -> int:
-        """Times of all rows; a gap repeats the last time before it."""
-        if id(time) not in self._kept:
-            thinned = [thin_time(time[p], bucket) for p in parts]
-            joined = np.concatenate([np.append(t, t[-1]) for t in thinned])
-            self.arrays.append({"f8": _encode(joined.astype("<f8"))})
-            self._kept[id(time)] = len(self.arrays) - 1
-        return self._kept[id(time)]
-
-    def _keep(self, parts: list[np.ndarray]) -> int:
-        values = np.concatenate([np.append(p, np.nan) for p in parts]).astype(float)
-        values[~np.isfinite(values)] = np.nan
-        known = values[~np.isnan(values)]
-        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        scaled = np.nan_to_num((values - low) / ((high - low) or 1.0))
-        steps = np.where(np.isnan(values), _GAP, np.round(scaled * (_GAP - 1)))
-        self.arrays.append({"u2": _encode(steps.astype("<u2")), "low": low, "high": high})
-        return len(self.arrays) - 1
+    def _keep(self, whole: np.ndarray, drawn: np.ndarray, pack_array: Callable[[np.ndarray], dict[str, Any]]) -> int:
+        """The number of an array, which is stored when it is first seen."""
+        if id(whole) not in self._kept:
+            self._kept[id(whole)] = len(self.arrays)
+            self.arrays.append(pack_array(drawn))
+        return self._kept[id(whole)]
 
 
 def collect(sections: list[Section]) -> Payload:
@@ -98,23 +86,7 @@ def pack(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)).decode("ascii")
 
 
-def _small(mark: Mark) -> dict[str, Any]:
-    about = _about(mark)
-    match mark:
-        case Line() | Points():
-            return about | {"x": _numbers(mark.x), "y": _numbers(mark.y)}
-        case Band():
-            return about | {"x": _numbers(mark.x), "low": _numbers(mark.low), "high": _numbers(mark.high)}
-        case Bars():
-            width = np.broadcast_to(np.asarray(mark.width, float), mark.position.shape)
-            return about | {"x": _numbers(mark.position), "y": _numbers(mark.value), "width": _numbers(width)}
-        case Heat():
-            return about | {"x": _numbers(mark.x), "y": _numbers(mark.y), "z": [_numbers(row) for row in mark.z]}
-        case Rule():
-            return about | {"value": float(mark.value)}
-
-
-def _about(mark: Mark) -> dict[str, Any]:
+def _describe(mark: Mark) -> dict[str, Any]:
     """The kind, the name, and every setting that is not an array."""
     plain = {k: v for k, v in vars(mark).items() if isinstance(v, str | bool) or k in ("alpha", "size")}
     if isinstance(mark, Line):
@@ -122,12 +94,35 @@ def _about(mark: Mark) -> dict[str, Any]:
     return {"kind": type(mark).__name__.lower()} | plain
 
 
-def _axis(log: bool, span: tuple[float, float] | None, ticks: Ticks | None) -> dict[str, Any]:
+def _list_arrays(mark: Mark) -> dict[str, Any]:
+    if isinstance(mark, Rule):
+        return {"value": float(mark.value)}
+    arrays = {name: values for name, values in vars(mark).items() if isinstance(values, np.ndarray)}
+    if isinstance(mark, Bars):
+        arrays = {"x": mark.x, "y": mark.y, "width": np.broadcast_to(mark.width, mark.x.shape)}
+    return {name: _numbers(v) if v.ndim == 1 else [_numbers(row) for row in v] for name, v in arrays.items()}
+
+
+def _pack_times(times: np.ndarray) -> dict[str, Any]:
+    return {"f8": _encode(times.astype("<f8"))}
+
+
+def _pack_steps(values: np.ndarray) -> dict[str, Any]:
+    """Sixteen bits from the least value to the largest."""
+    values = np.where(np.isfinite(values), values, np.nan)
+    known = values[~np.isnan(values)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    scaled = np.nan_to_num((values - low) / ((high - low) or 1.0))
+    steps = np.where(np.isnan(values), _GAP, np.round(scaled * (_GAP - 1)))
+    return {"u2": _encode(steps.astype("<u2")), "low": low, "high": high}
+
+
+def _axis(log: bool, span: tuple[float, float] | None, ticks: tuple[str, ...]) -> dict[str, Any]:
     axis: dict[str, Any] = {"log": log}
     if span is not None:
         axis["range"] = [float(v) for v in (np.log10(span) if log else span)]
-    if ticks is not None:
-        axis["ticks"] = [list(ticks.positions), list(ticks.labels)]
+    if ticks:
+        axis["ticks"] = [list(map(float, range(len(ticks)))), list(ticks)]
     return axis
 
 

@@ -42,11 +42,6 @@ def from_history(history: Iterable[Any]) -> Trace | None:
 def _trace(rows: list[dict[str, Any]]) -> Trace | None:
     if not rows:
         return None
-    members = len(rows[0]["bound"])
-
-    def table(key: str) -> np.ndarray:
-        blank = [None] * members
-        return np.array([[np.nan if v is None else v for v in row.get(key, blank)] for row in rows], float)
-
     component, cycle, done = (np.array([row[key] for row in rows]) for key in ("component", "cycle", "done"))
-    return Trace(component, cycle, done, int(rows[-1]["total"]), table("bound"), table("kl"))
+    bound, kl = (np.array([row[key] for row in rows], float) for key in ("bound", "kl"))  # None becomes NaN
+    return Trace(component, cycle, done, int(rows[-1]["total"]), bound, kl)

@@ -44,10 +44,7 @@ class Analytic(AbstractScheme):
         steps: Float[Array, " t"],
         noise: Noise,
     ) -> Path:
-        def draw(mean, variance, epsilon):
-            return mean + jnp.sqrt(variance) * epsilon
-
-        return _along(dynamics, start, inputs, steps, noise.process, draw)
+        return _along(dynamics, start, inputs, steps, noise.process, _draw)
 
 
 def conditional_moments(
@@ -58,13 +55,11 @@ def conditional_moments(
     states: Float[Array, "t d"],
 ) -> Path:
     """μ̂_t and Σ̂_t of q(x_t | x_{t-1}, ..., x_0) along a given path (the theorem itself)."""
-    return _along(dynamics, start, inputs, steps, states, _keep)
+    return _along(dynamics, start, inputs, steps, states, lambda _mean, _variance, state: state)
 
 
-def _keep(mean, variance, state):
-    """The next state is the given one, whatever its conditional says."""
-    del mean, variance
-    return state
+def _draw(mean, variance, epsilon):
+    return mean + jnp.sqrt(variance) * epsilon
 
 
 def prior_dynamics(dynamics: Dynamics) -> Dynamics:

@@ -5,13 +5,14 @@ in as standard normal noise, so that a rollout is a pure function and two formul
 """
 
 import abc
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mrgpssm.arrays.types import Array, Float, Int, Key
-from mrgpssm.model import SSM, AbstractComponent, Dynamics
+from mrgpssm.arrays.types import Array, Float, Int, Key, Scalar
+from mrgpssm.model import SSM, AbstractComponent, Dynamics, Forcing
 
 _INITIAL, _INDUCING, _PROCESS = 10, 11, 12
 
@@ -45,6 +46,28 @@ class AbstractScheme(eqx.Module):
         noise: Noise,
     ) -> Path:
         """One trajectory from x_0 = start; inputs[i] and steps[i] take x_i to x_{i+1}."""
+
+
+def walk_path(
+    dynamics: Dynamics,
+    start: Float[Array, " d"],
+    inputs: Float[Array, "t u"],
+    steps: Float[Array, " t"],
+    noise: Float[Array, "t d"],
+    moments: Callable[[Float[Array, " d"], Forcing, Scalar], tuple[Float[Array, " d"], Float[Array, " d"]]],
+) -> Path:
+    """Draw state after state; `moments(x, forcing, h)` are mean and variance of the next one."""
+
+    def step(x, now):
+        forcing, h, epsilon = now
+        mean, variance = moments(x, forcing, h)
+        x_next = mean + jnp.sqrt(variance) * epsilon
+        return x_next, Path(x_next, mean, variance)
+
+    # Recomputing a step in the reverse pass is twice as fast on a CPU as storing its (d, m) intermediates.
+    step = jax.checkpoint(step, prevent_cse=False)
+    forcing = jax.vmap(dynamics.forcing)(inputs)
+    return jax.lax.scan(step, start, (forcing, steps, noise))[1]
 
 
 class Rollout(eqx.Module):
@@ -85,8 +108,5 @@ def draw_process(
 
 def draw_starts(ssm: SSM, noise: tuple[Noise, ...]) -> tuple[Float[Array, "n s _"], ...]:
     """x_0 ~ q(x_0) of every component, window and sample."""
-
-    def draw(component, noise: Noise) -> Float[Array, "n s d"]:
-        return jax.vmap(jax.vmap(component.initial.posterior().sample))(noise.initial)
-
-    return tuple(draw(c, e) for c, e in zip(ssm.components, noise, strict=True))
+    pairs = zip(ssm.components, noise, strict=True)
+    return tuple(jax.vmap(jax.vmap(c.initial.posterior().sample))(e.initial) for c, e in pairs)

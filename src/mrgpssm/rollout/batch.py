@@ -7,7 +7,7 @@ from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model import SSM, Dynamics
 from mrgpssm.rollout.base import AbstractScheme, Noise, Rollout
 from mrgpssm.rollout.full_mc import FullMC
-from mrgpssm.rollout.fused import native_states, supported
+from mrgpssm.rollout.fused import has_kernel, native_states
 
 
 def draw_states(
@@ -22,7 +22,7 @@ def draw_states(
 
     Samples are mapped inside windows, so what depends on inputs alone is computed once per window.
     """
-    if isinstance(scheme, FullMC) and scheme.native and supported(dynamics, *starts.shape[:2]):
+    if isinstance(scheme, FullMC) and scheme.native and has_kernel(dynamics, *starts.shape[:2]):
         return native_states(dynamics, starts, inputs, steps, noise)
 
     def window(starts, inputs, steps, noise):
@@ -52,9 +52,8 @@ def draw_driven(
         return samples.reshape(n * s, 1, *samples.shape[2:])
 
     each = [jnp.repeat(inputs, s, axis=0), *(x.reshape(n * s, *x.shape[2:]) for x in slower)]
-    single = jax.tree.map(alone, noise)
     driven, gaps = jnp.concatenate(each, axis=-1), jnp.repeat(steps, s, axis=0)
-    states = draw_states(scheme, dynamics, alone(starts), driven, gaps, single)
+    states = draw_states(scheme, dynamics, alone(starts), driven, gaps, jax.tree.map(alone, noise))
     return states.reshape(n, s, *states.shape[2:])
 
 

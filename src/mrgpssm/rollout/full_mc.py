@@ -1,13 +1,11 @@
 """Full Monte Carlo (Ialongo et al., 2019): one draw of the inducing outputs per trajectory."""
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 
 from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model import Dynamics
 from mrgpssm.native import ready
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path, walk_path
 
 
 class FullMC(AbstractScheme):
@@ -28,17 +26,9 @@ class FullMC(AbstractScheme):
         noise: Noise,
     ) -> Path:
         v = dynamics.gp.inducing_outputs(noise.inducing)
-
-        def step(x, now):
-            forcing, h, epsilon = now
-            mean, variance = dynamics.transition(x, forcing, h, v)
-            x_next = mean + jnp.sqrt(variance) * epsilon
-            return x_next, Path(x_next, mean, variance)
-
-        # Recomputing a step in the reverse pass is twice as fast on a CPU as storing its (d, m) intermediates.
-        step = jax.checkpoint(step, prevent_cse=False)
-        forcing = jax.vmap(dynamics.forcing)(inputs)
-        return jax.lax.scan(step, start, (forcing, steps, noise.process))[1]
+        return walk_path(
+            dynamics, start, inputs, steps, noise.process, lambda x, forcing, h: dynamics.transition(x, forcing, h, v)
+        )
 
 
 def fastest() -> FullMC:

@@ -20,7 +20,7 @@ _WHITENER, _NOISE = 3, 11  # places among the arguments
 _einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
 
 
-def supported(dynamics: Dynamics, windows: int, samples: int) -> bool:
+def has_kernel(dynamics: Dynamics, windows: int, samples: int) -> bool:
     """The kernels know the RBF covariance; the one for GPUs only so many inducing points and dimensions."""
     if type(dynamics.gp.kernel) is not RBF:  # a subclass may have another covariance
         return False
@@ -115,9 +115,7 @@ def _gpu_backward(arguments, states, cotangent):
     doutputs = _einsum("dij,nsdj->nsdi", lower, kappa)
     dcentres = 2 * relevance[None, None, :] * jnp.sum(slopes, axis=0)
     drelevance = jnp.sum(curves, axis=(0, 1, 2))
-    return (
-        dstart, dcentres, drelevance, dwhitener, dvariance, doutputs, dA, dQ, ddrift, dforcing, dsteps, dnoise
-    )  # fmt: skip
+    return dstart, dcentres, drelevance, dwhitener, dvariance, doutputs, dA, dQ, ddrift, dforcing, dsteps, dnoise
 
 
 def _plan_launch(arguments) -> tuple[gpu_rollout.Shape, int, int]:
@@ -125,7 +123,7 @@ def _plan_launch(arguments) -> tuple[gpu_rollout.Shape, int, int]:
     n, s, t, d = arguments[_NOISE].shape
     shape = _block(str(arguments[_NOISE].dtype), arguments[_WHITENER].shape[-1], d, s, n)[1]
     if shape is None:
-        raise RuntimeError("No GPU kernel for this shape; `supported` must be asked first.")
+        raise RuntimeError("No GPU kernel for this shape; `has_kernel` must be asked first.")
     return shape, n, t
 
 

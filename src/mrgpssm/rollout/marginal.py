@@ -1,11 +1,10 @@
 """The PR-SSM scheme (Doerr et al., 2018): inducing outputs integrated out at every step on their own."""
 
-import jax
 import jax.numpy as jnp
 
 from mrgpssm.arrays.types import Array, Float
 from mrgpssm.model import Dynamics
-from mrgpssm.rollout.base import AbstractScheme, Noise, Path
+from mrgpssm.rollout.base import AbstractScheme, Noise, Path, walk_path
 
 
 class Marginal(AbstractScheme):
@@ -24,15 +23,9 @@ class Marginal(AbstractScheme):
     ) -> Path:
         gp = dynamics.gp
 
-        def step(x, now):
-            forcing, h, epsilon = now
+        def moments(x, forcing, h):
             local = dynamics.at(x, forcing)
             mean = x + h * (local.drift + jnp.sum(local.weights * gp.mean, axis=-1))
-            variance = dynamics.noise_variance(local, h) + h**2 * jnp.sum(gp.spread(local.weights) ** 2, axis=-1)
-            x_next = mean + jnp.sqrt(variance) * epsilon
-            return x_next, Path(x_next, mean, variance)
+            return mean, dynamics.noise_variance(local, h) + h**2 * jnp.sum(gp.spread(local.weights) ** 2, axis=-1)
 
-        # Recomputing a step in the reverse pass is twice as fast on a CPU as storing its (d, m) intermediates.
-        step = jax.checkpoint(step, prevent_cse=False)
-        forcing = jax.vmap(dynamics.forcing)(inputs)
-        return jax.lax.scan(step, start, (forcing, steps, noise.process))[1]
+        return walk_path(dynamics, start, inputs, steps, noise.process, moments)

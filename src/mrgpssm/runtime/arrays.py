@@ -87,11 +87,7 @@ def lower_triangular(raw: np.ndarray) -> np.ndarray:
     return np.tril(raw, -1) + diagonal[..., None] * np.eye(raw.shape[-1])
 
 
-def make_arrays(
-    components: list[list[dict[str, np.ndarray]]],
-    noise: np.ndarray,
-    structure: Structure,
-) -> Arrays:
+def make_arrays(components: list[list[dict[str, np.ndarray]]], noise: np.ndarray, structure: Structure) -> Arrays:
     """Every component of every model, converted and stacked; tensors are named as in the file."""
     slower = [structure.slower(part) for part in range(len(structure.resolutions))]
     most = max(map(len, slower))
@@ -113,9 +109,8 @@ def _emission(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _widen(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
     """With room for the states of so many further components, which have no effect."""
     room = places * arrays["A"].shape[0]
-    wide = {name: np.pad(arrays[name], [(0, 0)] * (arrays[name].ndim - 1) + [(0, room)])
-            for name in ("B", "inducing", "relevance")}  # fmt: skip
-    return arrays | wide
+    some = {name: arrays[name] for name in ("B", "inducing", "relevance")}
+    return arrays | {name: np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room)]) for name, a in some.items()}
 
 
 def _component(tensors: dict[str, np.ndarray], structure: Structure) -> dict[str, np.ndarray]:
@@ -132,11 +127,18 @@ def _component(tensors: dict[str, np.ndarray], structure: Structure) -> dict[str
     if rho is not None:
         A = rho * _contraction(tensors["transition.mean.raw_contraction"]) - np.eye(d)
         B, b = tensors["transition.mean.B"], tensors["transition.mean.b"]
-    Q = positive(tensors["transition.raw_process_noise"]) ** 2
     return {
-        "A": A, "B": B, "b": b, "Q": Q, "inducing": gp["inducing"], "relevance": relevance,
-        "whitener": amplitude * inverse, "variance": amplitude**2 * (1 + jitter), "mean": mean, "factor": factor,
-    }  # fmt: skip
+        "A": A,
+        "B": B,
+        "b": b,
+        "Q": positive(tensors["transition.raw_process_noise"]) ** 2,
+        "inducing": gp["inducing"],
+        "relevance": relevance,
+        "whitener": amplitude * inverse,
+        "variance": amplitude**2 * (1 + jitter),
+        "mean": mean,
+        "factor": factor,
+    }
 
 
 def _factors(inducing: np.ndarray, relevance: np.ndarray, structure: Structure) -> tuple[np.ndarray, float]:

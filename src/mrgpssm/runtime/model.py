@@ -12,22 +12,15 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw, Simulation
-from mrgpssm.runtime.run import mean_run, sample_run
 from mrgpssm.runtime.stepper import Stepper
-from mrgpssm.runtime.walk import Course
+from mrgpssm.runtime.walk import Course, RunState
 
-
-@dataclass(frozen=True)
-class Initial:
-    """q(x_0) = N(mean, factor factorᵀ)."""
-
-    mean: np.ndarray
-    factor: np.ndarray
+_CHUNK = 200_000  # samples at a time
 
 
 @dataclass(frozen=True)
 class RuntimeModel:
-    """What a model file holds; `arrays` and `initials` have leading axes (rounds x groups, components)."""
+    """What a model file holds; `arrays` and the moments of q(x_0) have leading axes (rounds x groups, components)."""
 
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
@@ -45,7 +38,8 @@ class RuntimeModel:
     calibration: np.ndarray
     noise: StudentNoise | None
     arrays: Arrays
-    initials: tuple[tuple[Initial, ...], ...]
+    initial_mean: np.ndarray
+    initial_factor: np.ndarray
 
     @cached_property
     def output_law(self) -> OutputLaw:
@@ -99,12 +93,23 @@ class RuntimeModel:
         `time` are the seconds of every row (T,), where sampling is uneven; over a gap the last input is held.
         """
         check_samples(samples)
-        course = self._course(inputs, time)
-        return sample_run(self, course, samples, seed, tuple(map(float, quantiles)), keep_samples)
+        course, particles, done = self._course(inputs, time), RunState.draw(self, samples, seed), 0
+        scaled = course.drives[course.rows]
+        run = Simulation.blank((len(scaled), len(self.output_names)), quantiles, samples if keep_samples else 0)
+        count = max(100, _CHUNK // (len(self.groups) * samples))
+        for first in range(0, len(course.drives), count):
+            outputs = particles.walk(course.part(first, first + count))[:samples]
+            rows = slice(done, done + outputs.shape[1])
+            if outputs.shape[1]:
+                found = self.output_law.measure(outputs, scaled[rows])
+                run.put(rows, found, self.output_mean, self.output_sd)
+            done = rows.stop
+        return run
 
     def simulate_mean(self, inputs: np.ndarray, time: np.ndarray | None = None) -> np.ndarray:
         """(T, D_y): one noiseless run with v and x_0 at their means, averaged over the ensemble."""
-        return mean_run(self, self._course(inputs, time))
+        mean = RunState.at_mean(self).walk(self._course(inputs, time)).mean(axis=0)
+        return self.output_mean + self.output_sd * mean
 
     def _course(self, inputs: np.ndarray, time: np.ndarray | None) -> Course:
         values = self.check_inputs(inputs)

@@ -8,7 +8,7 @@ from mrgpssm.errors import ConfigError
 from mrgpssm.file.model import StoredModel, Tensors, unpack_model
 from mrgpssm.file.tensors import read_tensors
 from mrgpssm.runtime.arrays import lower_triangular, make_arrays
-from mrgpssm.runtime.model import Initial, RuntimeModel
+from mrgpssm.runtime.model import RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.spec import INGREDIENTS, Structure
 
@@ -44,7 +44,8 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
         calibration=stored.calibration,
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
         arrays=make_arrays(components, noise, structure),
-        initials=tuple(tuple(_initial(c) for c in some) for some in components),
+        initial_mean=np.array([[c["initial.mean"] for c in row] for row in components]),
+        initial_factor=lower_triangular(np.array([[c["initial.raw_factor"] for c in row] for row in components])),
     )
 
 
@@ -63,7 +64,3 @@ def _component(member: Tensors, part: int) -> Tensors:
     """The tensors of one component, in double precision."""
     prefix = f"components.{part}."
     return {key.removeprefix(prefix): t.astype(float) for key, t in member.items() if key.startswith(prefix)}
-
-
-def _initial(tensors: Tensors) -> Initial:
-    return Initial(tensors["initial.mean"], lower_triangular(tensors["initial.raw_factor"]))

@@ -48,14 +48,14 @@ class Walker:
         self.arrays, self.h = arrays, step_sizes[None, :, None, None]
         self.alpha = np.einsum("nldij,nldsi->nldsj", arrays.whitener, v)
         self.turned = np.ascontiguousarray(arrays.whitener.swapaxes(-1, -2))
-        seen = [*range(d), *range(last, last + states)]
-        self.centres = [np.ascontiguousarray(arrays.inducing[:, :, :, None, :, i]) for i in seen]
-        self.relevance = [arrays.relevance[:, :, None, None, None, i] for i in seen]
+        columns = [*range(d), *range(last, last + states)]
+        self.centres = [np.ascontiguousarray(arrays.inducing[:, :, :, None, :, i]) for i in columns]
+        self.relevance = [arrays.relevance[:, :, None, None, None, i] for i in columns]
         self.input_centres = arrays.inducing[..., d:last]
         self.input_relevance = arrays.relevance[:, :, None, None, d:last]
         self.B, self.A = arrays.B[..., : last - d], np.concatenate([arrays.A, arrays.B[..., last - d :]], axis=-1)
 
-    def seen(self, x: np.ndarray) -> np.ndarray:
+    def gather_states(self, x: np.ndarray) -> np.ndarray:
         """Every component's own state and, in a cascade, those that drive it, (N, L, d + K d, S)."""
         drivers = self.arrays.drivers
         if not drivers.size:
@@ -64,30 +64,30 @@ class Walker:
         return np.concatenate([x, others.reshape(*others.shape[:2], -1, others.shape[-1])], axis=2)
 
     def covariances(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """ρ(r²) between z = [x, u] and every inducing input, (N, L, d, S, m), from `seen` states."""
+        """ρ(r²) between z = [x, u] and every inducing input, (N, L, d, S, m), from what `gather_states` gives."""
         apart = np.sum(self.input_relevance * (self.input_centres - u) ** 2, axis=-1)[:, :, :, None, :]
         for i, (centre, relevance) in enumerate(zip(self.centres, self.relevance, strict=True)):
             apart = apart + relevance * (centre - x[:, :, None, i, :, None]) ** 2
         return self.arrays.correlation(apart)
 
     def drift(self, x: np.ndarray, u: np.ndarray, k: np.ndarray) -> np.ndarray:
-        """A x + B u + b + a(z)ᵀ v, from `seen` states."""
+        """A x + B u + b + a(z)ᵀ v, from what `gather_states` gives."""
         forced = self.B @ u + self.arrays.b
         return self.A @ x + forced[..., None] + np.einsum("nldsm,nldsm->nlds", k, self.alpha)
 
     def mean_step(self, x: np.ndarray, u: np.ndarray, samples: float) -> np.ndarray:
         """x + h (A x + B u + b + a(z)ᵀ v) over so many samples, at most one."""
-        seen = self.seen(x)
-        return x + samples * self.h * self.drift(seen, u, self.covariances(seen, u))
+        all_states = self.gather_states(x)
+        return x + samples * self.h * self.drift(all_states, u, self.covariances(all_states, u))
 
     def step(self, x: np.ndarray, u: np.ndarray, samples: float, noise: np.ndarray) -> np.ndarray:
         """The mean step plus √(h² Σ(z) + h Q) ε, Σ(z) = k̃ - aᵀa."""
-        seen, h = self.seen(x), samples * self.h
-        k = self.covariances(seen, u)
+        all_states, h = self.gather_states(x), samples * self.h
+        k = self.covariances(all_states, u)
         weights = k @ self.turned
         variance = np.maximum(self.arrays.variance[..., None] - np.einsum("...m,...m->...", weights, weights), 0.0)
         spread = np.sqrt(h**2 * variance + h * self.arrays.Q[..., None])
-        return x + h * self.drift(seen, u, k) + spread * noise
+        return x + h * self.drift(all_states, u, k) + spread * noise
 
 
 class Randomness:
@@ -126,12 +126,6 @@ def _stack(keys: list[Words]) -> Words:
     return np.stack([k[0] for k in keys]), np.stack([k[1] for k in keys])
 
 
-def initial_moments(model: "RuntimeModel") -> tuple[np.ndarray, np.ndarray]:
-    """Mean (N, L, d) and factor (N, L, d, d) of q(x_0)."""
-    rows = model.initials
-    return np.array([[q.mean for q in row] for row in rows]), np.array([[q.factor for q in row] for row in rows])
-
-
 class RunState:
     """All samples of all models of a run: their `states` (N, L, d, S), and the number `row` of the next step."""
 
@@ -145,15 +139,14 @@ class RunState:
         """x_0 ~ q(x_0) and v ~ q(v) of every sample; every model of the ensemble has its share of the samples."""
         arrays, randomness = model.arrays, Randomness(model, -(-samples // model.rounds), seed)
         epsilon, inducing = randomness.first(arrays.mean.shape[-1])
-        mean, factor = initial_moments(model)
-        states = mean[..., None] + factor @ epsilon.swapaxes(-1, -2)
+        states = model.initial_mean[..., None] + model.initial_factor @ epsilon.swapaxes(-1, -2)
         v = arrays.mean[:, :, :, None] + np.einsum("nldij,nlsdj->nldsi", arrays.factor, inducing)
         return cls(model, states, v, randomness)
 
     @classmethod
     def at_mean(cls, model: "RuntimeModel") -> "RunState":
         """One sample of every model, at the means of x_0 and v, that walks without noise."""
-        return cls(model, initial_moments(model)[0][..., None], model.arrays.mean[:, :, :, None])
+        return cls(model, model.initial_mean[..., None], model.arrays.mean[:, :, :, None])
 
     def emit(self) -> np.ndarray:
         """(N, D_g, S): Σ_l g_l(x^(l)), of every model's own outputs, scaled."""

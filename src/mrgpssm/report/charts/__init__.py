@@ -4,13 +4,11 @@ from collections.abc import Callable
 
 from mrgpssm.report.chart import Section
 from mrgpssm.report.charts.calibration import calibration
-from mrgpssm.report.charts.comparison import resolution_grid, restart_spread
 from mrgpssm.report.charts.dynamics import drift_fields, relevance
 from mrgpssm.report.charts.inputs import input_coverage
-from mrgpssm.report.charts.residuals import autocorrelations, cross_correlations
-from mrgpssm.report.charts.scales import horizon_growth, spectra
+from mrgpssm.report.charts.residuals import autocorrelations, cross_correlations, horizon_growth, spectra
 from mrgpssm.report.charts.simulation import components, simulation, worst
-from mrgpssm.report.charts.training import training
+from mrgpssm.report.charts.training import resolution_grid, restart_spread, training
 from mrgpssm.report.evidence import RunEvidence
 
 SECTIONS: tuple[Callable[[RunEvidence], Section], ...] = (

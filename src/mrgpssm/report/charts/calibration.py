@@ -3,16 +3,16 @@
 import numpy as np
 
 from mrgpssm.report.chart import Bars, Line, Panel, Points, Rule, Section
-from mrgpssm.report.diagnostics.calibration import coverage_curve, pit_shares
 from mrgpssm.report.evidence import RunEvidence
+from mrgpssm.report.statistics import coverage_curve, pit_shares
 
 
 def calibration(evidence: RunEvidence) -> Section:
     """PIT histogram and coverage curve of every output."""
     panels = []
     for k, name in enumerate(evidence.output_names):
-        measured, levels, quantiles = evidence.stack(k)
-        panels += [_pit(name, measured, levels, quantiles), _coverage(name, measured, levels, quantiles)]
+        stacked = evidence.stack(k)
+        panels += [_pit(name, *stacked), _coverage(name, *stacked)]
     lead = (
         "Left: how often a measured value falls into each slice of the predicted distribution; honest bands give an "
         "even row of bars, too narrow ones a U, too wide ones a hill, a slope is bias. Right: points below the "
@@ -22,30 +22,19 @@ def calibration(evidence: RunEvidence) -> Section:
 
 
 def _pit(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np.ndarray) -> Panel:
-    shares = pit_shares(measured, quantiles)
-    edges = np.concatenate([[0.0], levels, [1.0]])
+    shares, edges = pit_shares(measured, quantiles), np.concatenate([[0.0], levels, [1.0]])
     width = np.diff(edges)
-    density = shares / width
-    ends = 100 * (shares[0] + shares[-1])
-    note = f"{ends:.0f} % of the values in the two outer slices, {100 * (width[0] + width[-1]):.0f} % expected"
-    marks = (
-        Bars("measured values", edges[:-1] + width / 2, density, "model", 0.92 * width, alpha=0.75),
-        Rule("calibrated", 1.0),
-    )
-    return Panel(
-        title=name,
-        x_label="predicted probability",
-        y_label="share / expected share",
-        marks=marks,
-        note=note,
-        x_range=(0.0, 1.0),
-        alt=f"Histogram of the probability integral transform of {name}: {note}.",
-    )
+    bars = Bars("measured values", edges[:-1] + width / 2, shares / width, "model", 0.92 * width, alpha=0.75)
+    ends, expected = 100 * (shares[0] + shares[-1]), 100 * (width[0] + width[-1])
+    note = f"{ends:.0f} % of the values in the two outer slices, {expected:.0f} % expected"
+    alt = f"Histogram of the probability integral transform of {name}: {note}."
+    labels, marks = ("predicted probability", "share / expected share"), (bars, Rule("calibrated", 1.0))
+    return Panel(name, *labels, marks, alt, note, x_range=(0.0, 1.0))
 
 
 def _coverage(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np.ndarray) -> Panel:
     nominal, actual = (100 * v for v in coverage_curve(measured, levels, quantiles))
-    diagonal = np.array([0.0, 100.0])
+    diagonal, whole = np.array([0.0, 100.0]), (0.0, 102.0)
     marks = (
         Line("honest", diagonal, diagonal, "muted", 1.0, dash=True),
         Line("actual", nominal, actual, "model"),
@@ -53,13 +42,5 @@ def _coverage(name: str, measured: np.ndarray, levels: np.ndarray, quantiles: np
     )
     at = int(np.argmin(np.abs(nominal - 90)))
     note = f"the {nominal[at]:.0f} % band holds {actual[at]:.0f} %"
-    return Panel(
-        title=name,
-        x_label="promised / %",
-        y_label="held / %",
-        marks=marks,
-        note=note,
-        x_range=(0.0, 102.0),
-        y_range=(0.0, 102.0),
-        alt=f"Share of measured {name} inside bands against their nominal share: {note}.",
-    )
+    alt = f"Share of measured {name} inside bands against their nominal share: {note}."
+    return Panel(name, "promised / %", "held / %", marks, alt, note, x_range=whole, y_range=whole)

@@ -1,6 +1,32 @@
 """Thin long series for drawing without losing their extremes."""
 
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
 import numpy as np
+
+from mrgpssm.report.chart import Band, Line, Panel
+
+
+def thin(panel: Panel, mark: Line | Band, most: int) -> Line | Band:
+    """A mark of a long panel with at most about `most` points.
+
+    A NaN follows every recording, so that no line connects them; times repeat their last value instead.
+    """
+    rows = len(mark.x)
+    bucket = bucket_rows(rows, most)
+    parts = [slice(first, last) for first, last in pairwise([0, *panel.breaks, rows])]
+    times = [thin_time(mark.x[part], bucket) for part in parts]
+    x = np.concatenate([np.append(t, t[-1]) for t in times])
+
+    def join(values: np.ndarray, how) -> np.ndarray:
+        return np.concatenate([np.append(how(values[part], bucket), np.nan) for part in parts])
+
+    if isinstance(mark, Line):
+        return replace(mark, x=x, y=join(mark.y, thin_line))
+    low, high = join(mark.low, partial(thin_edge, upper=False)), join(mark.high, partial(thin_edge, upper=True))
+    return replace(mark, x=x, low=low, high=high)
 
 
 def bucket_rows(rows: int, most: int) -> int:
