@@ -53,7 +53,7 @@ def run(root: Path, split: Split, outputs: tuple[str, ...], seeds: int, order: s
     scaling = Scaling.fit(train)
     with floating_point(model.precision):
         fresh = flatten(test, [scaling], jnp.dtype(model.precision))
-        plan, ssm = make_plan(model.spec.fixed(), train, scaling)
+        plan, ssm = make_plan(model.spec.complete(), train, scaling)
         fitted = fit_fleet(plan, begin(plan, ssm), lambda _: None)
         errors = test_errors(plan, fitted, fresh).reshape(len(outputs), seeds)
     bounds = fitted.bounds.reshape(len(outputs), seeds)

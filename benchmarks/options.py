@@ -64,7 +64,7 @@ def folds_problem(root: str, splits: list[int]) -> Problem:
 
 def train(name: str, problem: Problem, folder: Path) -> None:
     """One variant as one fleet; its thinned free runs go into FOLDER/NAME.npz."""
-    options = MRGPSSM(**arrange(**VARIANTS[name])).spec.fixed()
+    options = MRGPSSM(**arrange(**VARIANTS[name])).spec.complete()
     begun = time.perf_counter()
     with floating_point(options.structure.precision):
         fleet = make_problem_fleet(options, problem)
@@ -181,7 +181,7 @@ def judge(name: str, runs: Runs, device: str) -> dict:
     return {
         "experiment": "options",
         "variant": name,
-        "options": MRGPSSM(**arrange(**VARIANTS[name])).spec.fixed().to_json(),
+        "options": MRGPSSM(**arrange(**VARIANTS[name])).spec.complete().to_json(),
         "data": runs.problem.describe(),
         "rows": f"every {THIN}th",
         "trained_on": device,

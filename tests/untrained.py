@@ -20,7 +20,7 @@ def untrained(outputs: tuple[str, ...] = ("NOx", "Temp"), rounds: int = 1, seed:
     """Inputs speed and load, as in `recordings`."""
     sizes: dict[str, Any] = {"inducing": 6, "restarts": rounds, "ensemble": rounds}
     model = MRGPSSM(**arrange(**(sizes | given)))
-    options, rng = model.spec.fixed(), np.random.default_rng(seed)
+    options, rng = model.spec.complete(), np.random.default_rng(seed)
     groups, inputs = options.structure.groups(len(outputs)), ("speed", "load")
     drives = len(options.structure.drive.names(inputs))
 

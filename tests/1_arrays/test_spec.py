@@ -20,7 +20,7 @@ def test_no_name_is_in_two_sections_and_every_option_has_a_sentence():
     for section in SECTIONS.values():
         for name, option in options_of(section).items():
             assert option.help.endswith("."), name
-            option.kind.check(name, Spec().fixed().flat()[name])
+            option.kind.check(name, Spec().complete().flat()[name])
 
 
 def test_the_estimator_takes_the_options_of_the_structure_and_two_sections():
@@ -68,7 +68,7 @@ def test_arguments_can_be_read_and_set_by_name():
 
 
 def test_what_runs_share_is_all_of_training_but_what_no_program_depends_on():
-    training = Spec().fixed().training
+    training = Spec().complete().training
     shared = TrainingSettings.of(training)
     for field in fields(Training):
         aside = field.name in ("seed", "restarts", "ensemble", "early_stopping")

@@ -57,7 +57,7 @@ def parse_config(case: bytes | dict) -> None:
             file.flush()
             tables = read_config(Path(file.name))
     config = make_config(tables, "odd.toml")
-    MRGPSSM.from_spec(config.spec).spec.fixed()
+    MRGPSSM.from_spec(config.spec).spec.complete()
 
 
 def test_damaged_configurations_are_refused_or_used():

@@ -107,7 +107,7 @@ def test_a_fitted_model_and_its_file_simulate_alike(tmp_path):
     again = load(tmp_path / "m.mrgpssm")
     inputs = recording(3).inputs
     np.testing.assert_array_equal(model.simulate(inputs, samples=4).mean, again.simulate(inputs, samples=4).mean)
-    assert again.spec.fixed() == model.spec.fixed()
+    assert again.spec.complete() == model.spec.complete()
     assert again.bounds_.shape == (1, 1)
     with pytest.raises(ConfigError, match="not fitted yet"):
         MRGPSSM().save(tmp_path / "none.mrgpssm")

@@ -171,7 +171,7 @@ def problem(resolutions, members=1, cascade=True, **more):
     """A fleet on two recordings, as the estimator makes it."""
     given: dict[str, Any] = {"resolutions": resolutions, "inducing": M, "cascade": cascade, "samples": 3, "windows": 4, "window": 6,
              "buffer": 2, "cycles": 2, "steps": 4, "restarts": members}  # fmt: skip
-    options = MRGPSSM(**arrange(**(given | more))).spec.fixed()
+    options = MRGPSSM(**arrange(**(given | more))).spec.complete()
     data = [recording(seed, rows) for seed, rows in ((0, 80), (1, 48))]
     return make_fleet(options, data, [Scaling.fit(data)], list_members(options, 2, 2))
 
@@ -371,7 +371,7 @@ def test_a_training_goes_on_from_a_checkpoint_bit_by_bit():
 
 @pytest.mark.once
 def test_inducing_points_start_on_the_data_but_for_states():
-    options = MRGPSSM(resolutions=(5, 1), inducing=M, cascade=True).spec.fixed()
+    options = MRGPSSM(resolutions=(5, 1), inducing=M, cascade=True).spec.complete()
     rows = Sequence(np.random.default_rng(0).uniform(50, 60, (30, 2)), np.zeros((30, 1)))
     scaling = Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1))
     plan, ssm = make_fleet(options, [rows], [scaling], list_members(options, 1, 1))
@@ -435,6 +435,6 @@ def test_files_and_experiments_that_do_not_fit_are_refused_in_one_sentence():
         assert "\n" not in str(caught.value)
         with pytest.raises(ModelFileError, match="cascade must be true or false"):
             read(odd)
-    options = MRGPSSM(resolutions=(3, 1), cascade=True).spec.fixed()
+    options = MRGPSSM(resolutions=(3, 1), cascade=True).spec.complete()
     with pytest.raises(ConfigError, match="no cascade"):
         make_problem_fleet(options, Problem("x", (recording(0),), ()))

@@ -89,7 +89,7 @@ def test_halves_are_one_sample_apart_unless_both_times_say_more():
 
 
 def test_inducing_points_start_on_rows_of_the_data():
-    options = MRGPSSM((3, 1), **arrange(**SMALL, filters=(2.0,))).spec.fixed()
+    options = MRGPSSM((3, 1), **arrange(**SMALL, filters=(2.0,))).spec.complete()
     rows = np.random.default_rng(0).standard_normal((50, 10)).astype(np.float32)
     scaling = Scaling(np.zeros(10), np.ones(10), np.zeros(1), np.ones(1))
     plain = options.change(filters=())

@@ -38,7 +38,7 @@ def test_with_resolutions_the_rest_is_fixed():
     given = make_spec({"resolutions": (3, 1), "samples": 7})
     found = choose(given, [recording(0)], validated=False)
     assert found.reasons == ()
-    assert found.spec == given.fixed()
+    assert found.spec == given.complete()
 
 
 def test_long_data_get_their_time_constants_averages_and_folds():

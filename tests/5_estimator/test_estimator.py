@@ -202,7 +202,7 @@ def known_model(seed=0) -> MRGPSSM:
     scaling = Scaling(np.zeros(1), np.ones(1), np.full(1, 7.0), np.full(1, 3.0))
     made = Provenance.from_json({}, 1)
     model.fitted_ = FittedModel(
-        model.spec.fixed().structure, ((ssm,),), scaling, ("u1",), ("y1",), {}, 1.0, np.ones(1), made
+        model.spec.complete().structure, ((ssm,),), scaling, ("u1",), ("y1",), {}, 1.0, np.ones(1), made
     )
     return model
 

@@ -15,7 +15,7 @@ from mrgpssm.errors import need
 from mrgpssm.interop import benchmark
 from mrgpssm.interop.callbacks import MLflow, TensorBoard, scalars
 from mrgpssm.training import Progress
-from mrgpssm.training.progress import told
+from mrgpssm.training.progress import tell_all
 
 pytestmark = pytest.mark.once
 REPORT = Progress(1, 2, 25, np.array([-7.0, np.nan, -3.0]), np.array([1.0, 2, 3]), np.array([0.5, 0.6, 0.4]),
@@ -50,7 +50,7 @@ def test_what_is_logged_is_the_best_member_under_its_component():
 
 def test_callbacks_are_told_in_order():
     seen: list[tuple[str, int]] = []
-    told(lambda p: seen.append(("a", p.done)), lambda p: seen.append(("b", p.done)))(REPORT)
+    tell_all(lambda p: seen.append(("a", p.done)), lambda p: seen.append(("b", p.done)))(REPORT)
     assert seen == [("a", 50), ("b", 50)]
 
 

@@ -99,7 +99,8 @@ def test_a_tiny_run_is_shown_whole(chromium, tiny):
     ):
         assert words in text
     assert page.run("document.title") == "first run: simulation report"
-    assert page.run("document.querySelectorAll('.missing:not([hidden])').length") == 0
+    assert page.run("document.querySelectorAll('p.missing:not([hidden])').length") == 0
+    assert "Seen in training: 1.csv" in page.run("document.querySelector('ul.missing').innerText")
     assert page.run("[...document.querySelectorAll('.plot')].every(p => p.tabIndex === 0 && p.ariaLabel.length > 40)")
 
 

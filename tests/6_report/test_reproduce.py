@@ -50,7 +50,7 @@ def problem():
 def trained(problem):
     """A fleet of 2 folds x 2 outputs."""
     with floating_point("float32"):
-        fleet = make_problem_fleet(make_spec(TINY).fixed(), problem)
+        fleet = make_problem_fleet(make_spec(TINY).complete(), problem)
         return fleet, fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
 
 
@@ -61,7 +61,7 @@ def fold_1(problem, trained):
     training = [problem.sequences[n] for n in problem.folds[1].train]
     model, first = MRGPSSM(**arrange(**TINY, seed=1)), training[0]
     model.fitted_ = FittedModel(
-        structure=make_spec(TINY).fixed().structure,
+        structure=make_spec(TINY).complete().structure,
         ensemble=(tuple(jax.tree.map(lambda x, m=m: x[m], in_units(fitted.state.ssm, (2,))) for m in (2, 3)),),
         scaling=Scaling.fit(training), input_names=first.input_names, output_names=first.output_names, units={},
         dt=first.dt, calibration=np.ones(2), provenance=Provenance.from_json({}, 2),
@@ -98,7 +98,7 @@ def test_a_member_of_a_fleet_over_folds_is_the_fitted_estimator(problem):
     """All of it, two components in two cycles: caches have other noise, hence the tolerance."""
     given = TINY | {"resolutions": (4, 1), "cycles": 2, "steps": 4, "samples": 400}
     with floating_point("float32"):
-        fleet = make_problem_fleet(make_spec(given).fixed(), problem)
+        fleet = make_problem_fleet(make_spec(given).complete(), problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
     alone = MRGPSSM(**arrange(**given, seed=1)).fit(
         [problem.sequences[n] for n in problem.folds[1].train], progress=False
@@ -133,7 +133,7 @@ def test_evaluation_of_a_fleet_is_what_the_estimator_scores(problem, trained, fo
 def test_a_record_holds_every_member_and_a_run_in_through_the_sequence_before(problem, trained, fold_1):
     """The same fleet once more; fold 1 tests on sequence 1, which begins where sequence 0 ends."""
     fleet, fitted = trained
-    method = Method("tiny", make_spec(TINY).fixed())
+    method = Method("tiny", make_spec(TINY).complete())
     result = json.loads(json.dumps(run_method(method, problem, EVALUATION, show=False, traces=True)))
     members = result["members"]
     assert members["output"] == ["a", "b", "a", "b"]
@@ -162,7 +162,9 @@ def test_a_fleet_that_dies_is_a_record(problem, monkeypatch):
         raise FitError("all restarts were given up")
 
     monkeypatch.setattr(pieces, "fit_fleet", die)
-    result = pieces.run_method(Method("tiny", make_spec(TINY).fixed()), problem, EVALUATION, show=False, traces=False)
+    result = pieces.run_method(
+        Method("tiny", make_spec(TINY).complete()), problem, EVALUATION, show=False, traces=False
+    )
     assert result["failure"] == "all restarts were given up"
     assert result["members"]["alive"] == [0, 0, 0, 0]
     assert result["members"]["rmse"] == [None] * 4

@@ -214,7 +214,7 @@ def test_the_command_says_what_is_wrong_and_shows_what_is_there(tmp_path):
 
 
 def test_equal_time_takes_as_many_steps_as_fit():
-    options = make_spec({"cycles": 12, "steps": 50}).fixed()
+    options = make_spec({"cycles": 12, "steps": 50}).complete()
     assert batches.affordable(options, 2.2).training.steps == 2
     few = batches.affordable(options, 0.25)
     assert (few.training.cycles, few.training.steps) == (3, 1)

@@ -49,7 +49,7 @@ class Reason(NamedTuple):
 def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
     """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
     if given.structure.resolutions is not None:
-        return Selection(given.fixed(), ())
+        return Selection(given.complete(), ())
     chosen, reasons = _choose_settings(training)
     chosen["folds"] = 0 if validated else _FOLDS
     kept = {key: value for key, value in given.flat().items() if value is not None}
@@ -57,7 +57,7 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
         chosen["ensemble"] = kept["restarts"]
     if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
-    spec = make_spec(chosen | kept).fixed()
+    spec = make_spec(chosen | kept).complete()
     reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", "better than one of them as a rule"))
     if spec.bands.noise == "student":
         reasons.append(Reason(("noise",), "noise with heavy tails and a width of its own at every row"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mrgpssm.arrays.drive import Drive
 from mrgpssm.blend.fitted import FittedBlend
 from mrgpssm.blend.forest import Forest
 from mrgpssm.blend.process import Process
@@ -72,7 +73,7 @@ def _take_apart(part: Simulator) -> tuple[str, Content, Tensors]:
     assert isinstance(part, (StaticGP, StaticTrees))  # noqa: S101  # checked before
     kind = next(kind for kind, own in _STATIC.items() if isinstance(part, own))
     model = part.fitted_
-    options = part.get_params(deep=False) | {"filters": list(model.drive.filters), "delays": list(model.drive.delays)}
+    options = part.get_params(deep=False) | {name: list(values) for name, values in asdict(model.drive).items()}
     own = {"noise_sd": model.noise_sd, **_scaling_tensors(model.scaling), **asdict(model.function)}
     return kind, {"options": options}, own
 
@@ -164,7 +165,7 @@ def _read_static(
     options, kind, outputs = part["content"].get("options"), _STATIC[part["kind"]], len(columns[1])
     if not isinstance(options, dict) or set(options) != set(kind().get_params(deep=False)):
         raise ModelFileError(f"its options are not those of {kind.__name__}.")
-    drive = Structure(filters=options["filters"], delays=options["delays"]).drive
+    drive = Structure(**{field.name: options[field.name] for field in fields(Drive)}).drive
     drives = drive.width(len(columns[0]))
     function = (_read_process if kind is StaticGP else _read_forest)(tensors, outputs, drives)
     noise_sd = numbers(tensors, "noise_sd", (outputs,))

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +61,8 @@ def settle_parts(parts: Parts, training: list[Sequence]) -> tuple[Parts, tuple[s
             spec, *_ = own.check(training)
             settled[name] = MRGPSSM.from_spec(spec)
             reasons += own.chosen_
-        elif isinstance(own, AbstractStatic) and (own.filters is None or own.delays is None):
-            drive = own.choose(training)
-            own.filters, own.delays = drive.filters, drive.delays
+        elif isinstance(own, AbstractStatic):
+            own.set_params(**asdict(own.choose(training)))
     return settled, tuple(reasons)
 
 

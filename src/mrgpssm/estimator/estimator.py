@@ -43,7 +43,7 @@ from mrgpssm.spec import Bands, Spec, Structure, Training, options_of
 from mrgpssm.training import FleetFit, Progress, begin
 from mrgpssm.training.estimate import estimate
 from mrgpssm.training.planning import make_plan
-from mrgpssm.training.progress import announce, reporter, told
+from mrgpssm.training.progress import announce, reporter, tell_all
 from mrgpssm.training.runs import CHECKPOINT_SECONDS, open_run
 
 
@@ -260,7 +260,7 @@ class MRGPSSM:
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
         with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, spec.structure.resolutions) as shown:
-            fleet = train(run, spec, training, scaling, held_out, told(shown.steps, *callbacks))
+            fleet = train(run, spec, training, scaling, held_out, tell_all(shown.steps, *callbacks))
             model = replace(best_restarts(spec, fleet, scaling, training[0]), seen=Seen.of(training, doubts))
             found = judge(model, fleet, training, held_out, shown.stage)
             self.fitted_, self.history_ = found.model, fleet.history

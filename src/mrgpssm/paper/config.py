@@ -12,7 +12,7 @@ from mrgpssm.spec import Spec, make_spec
 
 EXPERIMENTS = ("semi-synthetic", "batch-vs-resolution", "engine", "grid", "sensitivity", "complexity")
 SCALES = ("smoke", "paper")
-DEFAULTS = Spec().fixed().to_json()
+DEFAULTS = Spec().complete().to_json()
 
 
 @dataclass(frozen=True)
@@ -103,4 +103,4 @@ def _method(
     own = {key: value for key, value in entry.items() if key not in (*known, *small)}
     if small:
         own |= entry.get("smoke", {})
-    return Method(entry["name"], make_spec(sizes | own).fixed(), observation_sd, entry.get("as_long_as"))
+    return Method(entry["name"], make_spec(sizes | own).complete(), observation_sd, entry.get("as_long_as"))

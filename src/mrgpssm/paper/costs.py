@@ -103,6 +103,6 @@ def _measure_one(timer: Callable[[ProblemFleet], float], experiment: Experiment,
         rows = value
     else:
         sizes[name] = value
-    spec = make_spec(sizes).fixed()
+    spec = make_spec(sizes).complete()
     with floating_point(spec.structure.precision):
         return timer(make_problem_fleet(spec, cost_problem(rows)))

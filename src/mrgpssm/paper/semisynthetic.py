@@ -39,7 +39,7 @@ def make_latents(experiment: Experiment, source: Sequence, path: Path, *, show: 
     for key, resolution in (("fast", FAST), ("slow", SLOW)):
         names = experiment.more["sets"][key]
         problem = Problem("one measurement", (take_outputs(source, names),), (ProblemFold((0,), (0,)),))
-        spec = make_spec(_settings(experiment) | {"resolutions": [resolution]}).fixed()
+        spec = make_spec(_settings(experiment) | {"resolutions": [resolution]}).complete()
         with (
             floating_point(spec.structure.precision),
             reporter(show, spec.structure.resolutions, f"latents {key}") as report,
@@ -71,7 +71,7 @@ def save_latents(path: Path, latents: dict[str, np.ndarray], config: dict[str, A
 def latents_mark(experiment: Experiment, source: Sequence) -> tuple[dict[str, Any], dict[str, Any]]:
     """Config and data of the latents' piece."""
     whole = Problem("measurement 15", (source,), (ProblemFold((0,), (0,)),))
-    config = {"sets": experiment.more["sets"], "options": make_spec(_settings(experiment)).fixed().to_json()}
+    config = {"sets": experiment.more["sets"], "options": make_spec(_settings(experiment)).complete().to_json()}
     return config, whole.describe()
 
 

@@ -25,19 +25,19 @@ def write_html(evidence: RunEvidence, path: Path, drawn: list[Section] | None = 
 
 def render(evidence: RunEvidence, drawn: list[Section] | None = None) -> str:
     """The page as text; `drawn` are its sections if they exist already. Equal evidence gives equal pages."""
-    jinja2, plotly = _need("jinja2"), _need("plotly.offline")
+    jinja2, plotly, markup = _need("jinja2"), _need("plotly.offline"), _need("markupsafe").Markup
     strict = jinja2.StrictUndefined
     environment = jinja2.Environment(autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["unbroken"] = lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
     drawn = sections(evidence) if drawn is None else drawn
     payload = collect(drawn)
     laid_out = [_section(section, payload) for section in drawn]
     library, script = plotly.get_plotlyjs(), _asset("report.js")
     judged = verdicts(evidence)
     return environment.from_string(_asset("report.html")).render(
+        unbroken=lambda text: re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text),
         policy=_policy(library, script),
-        style=jinja2.filters.Markup(_style()),
-        script=jinja2.filters.Markup(script),
+        style=markup(_style()),
+        script=markup(script),
         library=pack(library),
         data=payload.to_text(),
         sections=laid_out,

@@ -206,7 +206,7 @@ class Spec:
         """In the order of `SECTIONS`."""
         return self.structure, self.training, self.bands
 
-    def fixed(self) -> "Spec":
+    def complete(self) -> "Spec":
         """With the fixed value of every option that is None."""
         return Spec(fix(self.structure), fix(self.training), fix(self.bands))
 

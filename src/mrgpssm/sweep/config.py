@@ -110,7 +110,7 @@ def _combinations(tables: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
 def _spec(shared: Spec, given: dict[str, Any], where: str) -> Spec:
     try:
-        spec = shared.change(**given).fixed()
+        spec = shared.change(**given).complete()
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     if spec.structure.joint:

@@ -44,7 +44,7 @@ def line_stages(show: bool, label: str) -> Callable[[str], None]:
     return name if show else _ignore
 
 
-def told(*listeners: Callable[[Report], None]) -> Callable[[Report], None]:
+def tell_all(*listeners: Callable[[Report], None]) -> Callable[[Report], None]:
     """One callback that tells all of them, in order."""
 
     def tell(report: Report) -> None:
