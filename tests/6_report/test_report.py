@@ -22,7 +22,7 @@ from mrgpssm.prediction import metrics
 from mrgpssm.prediction.drift import most_relevant
 from mrgpssm.prediction.mean import mean_drift
 from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
-from mrgpssm.report.charts import SECTIONS, sections
+from mrgpssm.report.charts import CHAPTERS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
 from mrgpssm.report.evidence import make_drawable
@@ -82,7 +82,7 @@ def by_key(made) -> dict[str, Section]:
 
 def test_a_whole_run_shows_every_figure_and_says_what_each_shows():
     found = by_key(evidence())
-    assert len(found) == len(SECTIONS) == 14
+    assert len(found) == len(CHAPTERS) == 14
     for section in found.values():
         assert section.panels
         assert section.lead

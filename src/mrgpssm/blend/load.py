@@ -8,7 +8,7 @@ from mrgpssm.blend.blend import Blend
 from mrgpssm.blend.files import parse_blend
 from mrgpssm.estimator.estimator import from_fitted
 from mrgpssm.file import read_tensors
-from mrgpssm.file.tensors import BLEND_KIND, read_kind
+from mrgpssm.file.tensors import BLEND_KIND, find_model, read_kind
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import AbstractEmission
 from mrgpssm.prediction.fitted import parse_model
@@ -27,7 +27,7 @@ def load(
     Nothing in the file is executed. Checksum, version, shapes and finiteness are checked, in this order.
 
     Args:
-        path: The file, such as `run/model.mrgpssm`.
+        path: The file, or the folder of a run.
         kernel: Your own kernel, where the model has one: a file holds its class's name and no code.
         emission: Your own emission, where it has one.
         scheme: Your own scheme, where it has one.
@@ -38,7 +38,8 @@ def load(
     Raises:
         ModelFileError: The file is absent, damaged, foreign, too new, or inconsistent.
     """
-    data, own = read_tensors(Path(path)), {"kernel": kernel, "emission": emission, "scheme": scheme}
+    path = find_model(Path(path))
+    data, own = read_tensors(path), {"kernel": kernel, "emission": emission, "scheme": scheme}
     if read_kind(data, str(path)) != BLEND_KIND:
         return from_fitted(parse_model(data, str(path), own))
     fitted = parse_blend(data, str(path), own)

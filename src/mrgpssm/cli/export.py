@@ -11,6 +11,7 @@ from mrgpssm.errors import ConfigError
 from mrgpssm.export import c_source
 from mrgpssm.export.stablehlo import stablehlo
 from mrgpssm.file import write_atomic
+from mrgpssm.file.tensors import find_model
 from mrgpssm.prediction.fitted import read_model
 from mrgpssm.runtime import load
 
@@ -24,7 +25,7 @@ def export(
     """Write the mean model as one C99 file without dependencies, or as a StableHLO program for `jax.export`."""
     if form not in ("c", "stablehlo"):
         raise ConfigError(f"--format must be c or stablehlo; got {form!r}.")
-    path = model / "model.mrgpssm" if model.is_dir() else model
+    path = find_model(model)
     data = c_source(load(path), name).encode() if form == "c" else stablehlo(read_model(path))
     write_atomic(out, data)
     say(f"Wrote {out}: the mean model, {len(data):,} bytes.")

@@ -7,7 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.spec import SECTIONS, Choice, Ingredient, Kind, Number, Option, Several, Switch, Whole, options_of
+from mrgpssm.spec import (
+    SECTIONS,
+    Choice,
+    Ingredient,
+    Kind,
+    Number,
+    Option,
+    OptionSection,
+    Several,
+    Switch,
+    Whole,
+    describe_default,
+    options_of,
+)
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
 Files = Annotated[list[str], typer.Argument(help="Files, folders or patterns.")]
@@ -32,7 +45,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(command)
     own = [p for p in signature.parameters.values() if p.name != "options"]
     declared = {name: option for section in SECTIONS.values() for name, option in options_of(section).items()}
-    flags = [_parameter(name, option) for name, option in declared.items()]
+    flags = [_parameter(name, section) for section in SECTIONS.values() for name in options_of(section)]
 
     def run(**arguments: Any) -> None:
         given = {name: _read(name, option, arguments.pop(name)) for name, option in declared.items()}
@@ -44,12 +57,15 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameter(name: str, option: Option) -> inspect.Parameter:
-    kind, dashed, text = option.kind, name.replace("_", "-"), option.help
+def _parameter(name: str, section: type[OptionSection]) -> inspect.Parameter:
+    option, dashed = options_of(section)[name], name.replace("_", "-")
+    kind, text = option.kind, option.help
     flag = f"--{dashed}/--{kind.off or f'no-{dashed}'}" if isinstance(kind, Switch) else f"--{dashed}"
     if isinstance(kind, Several):
         text = f"Such as {kind.example}. {text}"
-    annotation = Annotated[_TYPES[type(kind)] | None, typer.Option(flag, help=text)]
+    annotation = Annotated[
+        _TYPES[type(kind)] | None, typer.Option(flag, help=text, show_default=describe_default(section, name))
+    ]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

@@ -37,7 +37,7 @@ def simulate(
         raise ConfigError(f"--out must end in .csv or .parquet; got {out.name!r}.")
     if out.suffix == ".parquet":
         need("pyarrow", "Parquet files need pyarrow (.csv needs nothing more)", "data")
-    fitted = _load(model)
+    fitted = load(model)
     tables, told = [], []
     for sequence in _sequences(fitted, data, time, gaps, outputs_required=warmup_rows > 0):
         warmup, rest = _cut(sequence, warmup_rows)
@@ -74,7 +74,7 @@ def evaluate(
 ) -> None:
     """Run freely over tables from their first row; score against the measured outputs, and compare with baselines."""
     methods = _find_methods(against, train)
-    fitted = _load(model)
+    fitted = load(model)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
     training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
     with collect_warnings() as doubts:
@@ -119,14 +119,6 @@ def _find_methods(against: str | None, train: list[str] | None) -> tuple[str, ..
     if not train:
         raise ConfigError("--against needs the files the model learned from; name them with --train FILES.")
     return methods_named(against)
-
-
-def _load(path: Path):
-    if path.is_dir():
-        if not (path / "model.mrgpssm").exists():
-            raise ConfigError(f"{path} holds no finished model; go on with: mrgpssm resume {path}")
-        path = path / "model.mrgpssm"
-    return load(path)
 
 
 def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_required: bool):

@@ -92,6 +92,14 @@ def read_tensors(path: Path) -> bytes:
         return file.read(os.fstat(file.fileno()).st_size)
 
 
+def find_model(path: Path) -> Path:
+    """The model file: the path itself, or the model in the folder of a run."""
+    model = path / "model.mrgpssm" if path.is_dir() else path
+    if model != path and not model.exists():
+        raise ModelFileError(f"{path} holds no finished model; go on with: mrgpssm resume {path}")
+    return model
+
+
 def find_tensor(
     tensors: Tensors, key: str, shape: tuple[int, ...], dtype: object = None, where: str = ""
 ) -> np.ndarray:

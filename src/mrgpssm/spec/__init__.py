@@ -1,6 +1,15 @@
 """The options of a model: what there is, what values they take, what they mean."""
 
-from mrgpssm.spec.declare import Option, OptionSection, describe_unknown, fix, fixed_value, options_of, read_section
+from mrgpssm.spec.declare import (
+    Option,
+    OptionSection,
+    describe_default,
+    describe_unknown,
+    fix,
+    fixed_value,
+    options_of,
+    read_section,
+)
 from mrgpssm.spec.kinds import Choice, Ingredient, Kind, Number, Several, Switch, Whole
 from mrgpssm.spec.sections import (
     HIDDEN_UNITS,
@@ -37,6 +46,7 @@ __all__ = [
     "Training",
     "Whole",
     "arrange",
+    "describe_default",
     "describe_unknown",
     "find_option",
     "fix",

@@ -50,6 +50,15 @@ def options_of(section: type[OptionSection]) -> dict[str, Option]:
     return {f.name: f.metadata[_OPTION] for f in own}
 
 
+def describe_default(section: type[OptionSection], name: str) -> str:
+    """The default in words; what is None is chosen from the data, or fixed where resolutions are given."""
+    default, fixed = getattr(section(), name), options_of(section)[name].fixed
+    if default is not None:
+        return f"{default}"
+    words = "none" if fixed == () else {True: "yes", False: "no"}[fixed] if isinstance(fixed, bool) else fixed
+    return "chosen" if name == "resolutions" else f"chosen; {words} if resolutions are given"
+
+
 def fixed_value(declared: Field) -> Any:
     """The fixed value of an option's field."""
     return declared.metadata[_OPTION].fixed

@@ -4,6 +4,8 @@
 is calibrated. Constructor checks, command-line flags, TOML keys, the API page and the report's table of settings are
 made from these declarations. An option that is None is chosen by `fit`: from the data where no resolutions are given,
 else it has its `fixed` value, the paper's (supplement E.1).
+
+An option of `Structure` is also an argument of `MRGPSSM`, and the tests compare both.
 """
 
 from collections.abc import Mapping

@@ -7,13 +7,16 @@ from mrgpssm.spec import Training, fixed_value
 
 Team = tuple[int, ...]  # components that train together
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
-# No program depends on these: runs that differ in nothing else share their compiled programs.
+# Training never reads these: `of` resets them, so that runs which differ in nothing else share compiled programs.
 _ASIDE = {"seed": 0, "restarts": 1, "ensemble": 1, "early_stopping": False}
 
 
 @dataclass(frozen=True)
 class TrainingSettings(Training):
-    """`Training` without None, and numbers that no user sets. Hashable: a static argument of every compiled program."""
+    """`Training` without None, the scheme, and numbers that no user sets.
+
+    Hashable: a static argument of every compiled program.
+    """
 
     decay: float = 0.99
     decay_every: int = 10
@@ -42,7 +45,10 @@ class TrainingSettings(Training):
         return self.buffer + self.window
 
     def pace(self, cycle: int) -> float:
-        """The factor on the learning rate: from 1 in the first cycle geometrically down to `anneal` in the last."""
+        """The factor on the learning rate: from 1 in the first cycle geometrically down to `anneal` in the last.
+
+        Fine-tuning keeps the last value. Within a cycle the rate also decays by `decay` (see `step.learning_rate`).
+        """
         return self.anneal ** (min(cycle, self.cycles - 1) / max(self.cycles - 1, 1))
 
     def turns(self, resolutions: tuple[int, ...]) -> list[Team]:

@@ -11,7 +11,7 @@ from mrgpssm.report.charts.simulation import components, simulation, worst
 from mrgpssm.report.charts.training import resolution_grid, restart_spread, training
 from mrgpssm.report.evidence import RunEvidence
 
-SECTIONS: tuple[Callable[[RunEvidence], Section], ...] = (
+CHAPTERS: tuple[Callable[[RunEvidence], Section], ...] = (
     simulation,
     worst,
     components,
@@ -31,4 +31,4 @@ SECTIONS: tuple[Callable[[RunEvidence], Section], ...] = (
 
 def sections(evidence: RunEvidence) -> list[Section]:
     """All figures of a report, in reading order: the simulation, its uncertainty, its errors, and training."""
-    return [make(evidence) for make in SECTIONS]
+    return [make(evidence) for make in CHAPTERS]
