@@ -116,7 +116,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path, what):
 
     def try_all():
         for reader, kind in readers():
-            with pytest.raises(kind, match="it is not a regular file|holds no finished model"):
+            with pytest.raises(kind, match=r"it is not a regular file|holds no finished model"):
                 reader(path)
         if what == "pipe":
             with pytest.raises(StorageError):

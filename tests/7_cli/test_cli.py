@@ -92,6 +92,7 @@ def spoil(root: Path) -> None:
     (root / "unreadable.toml").write_text("[data\nfiles = 3")
     (root / "sections.toml").write_text("[modle]\nseed = 1\n")
     (root / "keys.toml").write_text("[model]\nresolution = [1]\n")
+    (root / "place.toml").write_text("[training]\nlatent_dim = 2\n")
     (root / "datakeys.toml").write_text("[data]\nfile = ['a.csv']\n")
     (root / "types.toml").write_text("[data]\nfiles = [1]\ninputs = ['speed']\noutputs = ['NOx']\n")
     (root / "value.toml").write_text("data = 3\n")
@@ -202,9 +203,11 @@ BAD = [
     (fit("--colour", "red"), "--colour"),
     # configurations
     (["fit", "none.toml"], "none.toml"),
+    (["fit", "a.csv"], "a configuration ends in .toml"),
     (["fit", "unreadable.toml"], "not valid TOML"),
     (["fit", "sections.toml"], "'model'"),
     (["fit", "keys.toml"], "did you mean 'resolutions'?"),
+    (["fit", "place.toml"], "latent_dim stands in [training]; it belongs in [model]"),
     (["fit", "datakeys.toml"], "did you mean 'files'?"),
     (["fit", "types.toml"], "data.files must be a list of texts"),
     (["fit", "value.toml"], "must be a section [data]"),
@@ -284,6 +287,29 @@ def test_fit_simulate_evaluate_from_a_shell(folder):
     assert scores["NOx"]["rmse"] == pytest.approx(error, rel=1e-5)
     metrics = json.loads((folder / "run" / "metrics.json").read_text())
     assert metrics["validation"].keys() == {"NOx", "Temp"}
+
+
+def test_a_run_knows_its_clock_and_says_how_it_read_the_time(folder, capsys):
+    """A gap of 20 s is a gap in use as it was in training; without a clock, and with bands as they are, `fit` says so."""
+    late = frame(3).assign(t=lambda table: table["t"] + 20.0 * (table.index >= 80))
+    late.to_csv("late.csv", index=False)
+    code, out, err = call(capsys, *[part for part in fit(data="late.csv") if part != "--quiet"])
+    assert code == 0
+    assert "Cut at gaps in time: late.csv, part 1, late.csv, part 2." in err
+    assert "The bands are not calibrated" in out
+    for more in ((), ("--time", "t")):
+        code, out, _ = call(capsys, "evaluate", "run", "late.csv", "--samples", "5", "--json", *more)
+        assert json.loads(out)["sequences"] == 2
+    code, out, _ = call(capsys, "evaluate", "run/model.mrgpssm", "late.csv", "--samples", "5", "--json")
+    assert json.loads(out)["sequences"] == 1
+    again = [part if part != "run" else "untimed" for part in untimed() if part != "--quiet"]
+    assert "Rows count as 1 s apart" in call(capsys, *again)[2]
+
+
+def test_without_a_command_the_help_is_shown_as_it_is(capsys):
+    code, out, err = call(capsys)
+    assert code == 2
+    assert len((out + err).splitlines()) > 10
 
 
 def test_the_runs_configuration_is_complete_and_trains_the_same_model(folder, capsys):

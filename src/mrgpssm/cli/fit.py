@@ -11,9 +11,10 @@ from mrgpssm.arrays.drive import Drive
 from mrgpssm.blend import Blend, StaticGP, StaticTrees
 from mrgpssm.cli.flags import Dt, GapsName, InputNames, Json, OutputNames, Quiet, TimeName, split_names, with_options
 from mrgpssm.cli.show import collect_warnings, print_json, print_rows, print_scores, say
+from mrgpssm.data.sequence import Sequence
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError
-from mrgpssm.estimator.config import RunConfig, make_config, read_config, resolve_config
+from mrgpssm.estimator.config import DataConfig, RunConfig, make_config, read_config, resolve_config
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import write_atomic
 from mrgpssm.spec import Spec, sort_options
@@ -52,6 +53,8 @@ def fit(
         "run": {"directory": run_dir, "checkpoint_seconds": checkpoint_seconds, "blend": blend},
         **sort_options(options),
     }
+    if config is not None and config.suffix != ".toml":
+        raise ConfigError(f"{config}: a configuration ends in .toml; for more data quote the pattern or repeat --data.")
     tables = {} if config is None else read_config(config)
     for section, flags in given.items():
         told = {key: value for key, value in flags.items() if value not in (None, [])}
@@ -90,6 +93,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
         spec.check_evidence(bool(validation))
         announce(() if quiet else model.chosen_)
         model = MRGPSSM.from_spec(spec)  # what is chosen from the data is chosen once
+    if not quiet:
+        _tell_reading(config.data, training)
     with run.claim(), collect_warnings() as doubts:
         if fresh:
             _refuse_used(run.root)  # once more: only now nobody else can write to it
@@ -135,6 +140,7 @@ def _print_model(model: MRGPSSM, what: str) -> None:
     """Scores on the files that were not trained on, and what calibration did to the bands of every output."""
     before, after = model.uncalibrated_scores_, model.validation_scores_
     if before is None or after is None:
+        say("The bands are not calibrated: that takes --validation FILES or --folds 4.")
         return
     print_scores(f"Free run over the {what}", after)
     if not model.bands.calibrate:
@@ -160,6 +166,15 @@ def _prepare(config: RunConfig):
         for files in (config.data.files, config.data.validation)
     )
     return model, training, validation
+
+
+def _tell_reading(data: DataConfig, training: list[Sequence]) -> None:
+    """How time was read where that may surprise: rows without a clock, and recordings cut at gaps."""
+    if data.time is None and data.dt is None:
+        say(f"Rows count as {training[0].dt:g} s apart; if they are not, give --time COLUMN or --dt SECONDS.", err=True)
+    parts = [s.name for s in training if ", part " in s.name]
+    if parts:
+        say(f"Cut at gaps in time: {', '.join(parts[:6])}{', ...' if len(parts) > 6 else ''}.", err=True)
 
 
 def _estimate(config: RunConfig, as_json: bool) -> None:

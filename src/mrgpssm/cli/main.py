@@ -87,6 +87,9 @@ def main() -> None:
     except typer.Abort:
         _stop("Stopped.", 130)
     except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+            typer.echo(error.format_message(), err=True)
+            sys.exit(error.exit_code)
         _stop(" ".join(error.format_message().split()), error.exit_code)
     else:
         sys.exit(code if isinstance(code, int) else 0)

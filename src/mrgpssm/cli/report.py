@@ -19,7 +19,9 @@ from mrgpssm.report.html import check_installed, write_html
 
 def report(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    data: Annotated[list[str] | None, typer.Option(help="Test files; else the run's validation files.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Test files; else the run's validation or training files.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     figures: Annotated[Path | None, typer.Option(help="Also draw every figure for print into this folder.")] = None,
     compare: Annotated[list[Path] | None, typer.Option(help="Another run with scores; repeat for more.")] = None,

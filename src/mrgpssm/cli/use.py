@@ -14,7 +14,9 @@ from mrgpssm.cli.show import collect_warnings, print_json, print_rows, print_sco
 from mrgpssm.data.doubts import was_seen
 from mrgpssm.data.tables import Columns, csv_bytes, read_sequences
 from mrgpssm.errors import ConfigError, DataError, need
+from mrgpssm.estimator.config import DataConfig, make_config, read_config
 from mrgpssm.file import write_atomic, write_json
+from mrgpssm.file.words import count_of
 
 _Samples = Annotated[int, typer.Option(min=2, help="Trajectories.")]
 _COMPARED = ("rmse", "fit_percent", "nll", "crps", "coverage_90", "coverage_95")
@@ -29,7 +31,7 @@ def simulate(
     stride: Annotated[int, typer.Option(min=1, help="Every how many rows to report.")] = 1,
     warmup_rows: Annotated[int, typer.Option(min=0, help="First rows whose measured outputs set the state.")] = 0,
     time: TimeName = None,
-    gaps: Annotated[str, GapsName] = "split",
+    gaps: Annotated[str | None, GapsName] = None,
     as_json: Json = False,
 ) -> None:
     """Run freely over the inputs of tables; write mean, std, quantiles and components of every output."""
@@ -39,6 +41,7 @@ def simulate(
         need("pyarrow", "Parquet files need pyarrow (.csv needs nothing more)", "data")
     fitted = load(model)
     tables, told = [], []
+    time, gaps = _find_clock(model, time, gaps)
     for sequence in _sequences(fitted, data, time, gaps, outputs_required=warmup_rows > 0):
         warmup, rest = _cut(sequence, warmup_rows)
         with collect_warnings() as doubts:
@@ -53,7 +56,7 @@ def simulate(
         about = {"rows": len(whole), "sequences": len(tables), "columns": list(whole.columns)}
         print_json({"out": str(out), "warnings": told} | about)
     else:
-        say(f"Wrote {len(whole):,} rows of {len(tables)} sequences to {out}.")
+        say(f"Wrote {len(whole):,} rows of {count_of(len(tables), 'sequence')} to {out}.")
 
 
 def evaluate(
@@ -62,7 +65,7 @@ def evaluate(
     samples: _Samples = 100,
     seed: Seed = 0,
     time: TimeName = None,
-    gaps: Annotated[str, GapsName] = "split",
+    gaps: Annotated[str | None, GapsName] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the scores to this JSON file.")] = None,
     against: Annotated[
         str | None, typer.Option(help="baselines, or some of trees,gru,arx,subspace,oe,static: fit and score them too.")
@@ -75,6 +78,7 @@ def evaluate(
     """Run freely over tables from their first row; score against the measured outputs, and compare with baselines."""
     methods = _find_methods(against, train)
     fitted = load(model)
+    time, gaps = _find_clock(model, time, gaps)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
     training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
     with collect_warnings() as doubts:
@@ -98,7 +102,7 @@ def evaluate(
     if as_json:
         print_json(result)
         return
-    title = f"Free run over {len(sequences)} sequences, {result['rows']:,} rows"
+    title = f"Free run over {count_of(len(sequences), 'sequence')}, {result['rows']:,} rows"
     title += f"; seen in training: {len(seen)}" if seen else ""
     if not methods:
         print_scores(title, scores)
@@ -119,6 +123,13 @@ def _find_methods(against: str | None, train: list[str] | None) -> tuple[str, ..
     if not train:
         raise ConfigError("--against needs the files the model learned from; name them with --train FILES.")
     return methods_named(against)
+
+
+def _find_clock(model: Path, time: str | None, gaps: str | None) -> tuple[str | None, str]:
+    """The time column and what a gap does: as given, else as in the run, else rows at the model's rate, split."""
+    path = model / "config.toml"
+    known = make_config(read_config(path), str(path)).data if path.is_file() else DataConfig()
+    return time or known.time, gaps or known.gaps
 
 
 def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_required: bool):

@@ -96,7 +96,9 @@ def find_model(path: Path) -> Path:
     """The model file: the path itself, or the model in the folder of a run."""
     model = path / "model.mrgpssm" if path.is_dir() else path
     if model != path and not model.exists():
-        raise ModelFileError(f"{path} holds no finished model; go on with: mrgpssm resume {path}")
+        begun = (path / "config.toml").exists()
+        remedy = f"go on with: mrgpssm resume {path}" if begun else "give a model file or the folder of a run."
+        raise ModelFileError(f"{path} holds no finished model; {remedy}")
     return model
 
 

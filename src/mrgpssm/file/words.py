@@ -24,6 +24,11 @@ def csv_name(name: str) -> str:
     return f"'{line}" if line.startswith(_FORMULA) else line
 
 
+def count_of(number: int, noun: str) -> str:
+    """1 gap, 2 gaps."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]

@@ -14,7 +14,7 @@ from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.config import RunConfig, make_config, read_config
 from mrgpssm.file import read_bytes, read_json, read_tensors
-from mrgpssm.file.tensors import BLEND_KIND, read_kind
+from mrgpssm.file.tensors import BLEND_KIND, find_model, read_kind
 from mrgpssm.prediction.drift import extract_learned
 from mrgpssm.prediction.fitted import FittedModel, parse_model
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
@@ -23,6 +23,7 @@ from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording,
 from mrgpssm.report.trace import read_trace
 from mrgpssm.training.runs import RunDirectory
 
+_CALIBRATED = "The bands were calibrated on these recordings; others, with --data, say how good they are."
 _AGAIN = "again"  # the folder of a repeated run
 
 
@@ -38,12 +39,14 @@ def gather(
 ) -> RunEvidence:
     """The evidence of a finished run on the given test files, or else on its validation or training files."""
     run = RunDirectory(root)
-    if not run.model.exists():
-        raise ConfigError(f"{root} holds no finished model; finish it with: mrgpssm resume {root}")
+    if not root.is_dir():
+        raise ConfigError(f"{root}: there is no such folder; give the folder of a run.")
+    find_model(root)
     model = _read_model(run)
     config = make_config(read_config(run.config), str(run.config)) if run.config.exists() else None
     rivals = tuple(_read_rival(path, model.output_names) for path in compare)
     files, known = (data, False) if data else _find_files(config, root)
+    calibrated = (_CALIBRATED,) if config and files is config.data.validation else ()
     test = _read(model, config, files, time)
     identity = read_json(run.identity) if run.identity.exists() else {}
     return assemble(
@@ -56,6 +59,7 @@ def gather(
         training=_read_training(model, config),
         trace=read_trace(run.trace),
         known=known,
+        more_doubts=calibrated,
         rivals=rivals,
         packages=dict(identity.get("packages", {})),
         config=read_bytes(run.config).decode("utf-8", "replace") if run.config.exists() else "",
@@ -91,6 +95,7 @@ def assemble(
     *,
     training: Sequence[Series] | None,
     known: bool = False,
+    more_doubts: tuple[str, ...] = (),
     **about: Any,
 ) -> RunEvidence:
     """Evidence from data in memory; `about` are further fields of `RunEvidence`.
@@ -105,7 +110,7 @@ def assemble(
         shown, lost = make_drawable(run, s.outputs)
         place = (s.name, s.clock() * s.dt, s.inputs, s.outputs)
         recordings.append(SimulatedRecording(*place, shown, s.time is None, lost, known or was_seen(model.seen, s)))
-    doubts = () if model.seen is None else model.seen.doubts
+    doubts = (*(() if model.seen is None else model.seen.doubts), *more_doubts)
     return RunEvidence(
         input_names=model.input_names,
         drive_names=model.drive_names,

@@ -248,6 +248,11 @@ def make_spec(given: Mapping[str, Any]) -> Spec:
 
 def read_spec(tables: Mapping[str, Mapping[str, Any]], where: str) -> Spec:
     """The specification in the tables of a file; `where` is what messages call it."""
+    homes = {name: title for title, section in SECTIONS.items() for name in options_of(section)}
+    for title in SECTIONS:
+        for key in tables.get(title, {}):
+            if homes.get(key, title) != title:
+                raise ConfigError(f"{where}: {key} stands in [{title}]; it belongs in [{homes[key]}].")
     return Spec(
         read_section(Structure, tables.get("model", {}), where, "model"),
         read_section(Training, tables.get("training", {}), where, "training"),
