@@ -110,7 +110,7 @@ class Suggestion:
 
     def table(self) -> list[tuple[str, ...]]:
         """A heading and one row per output, slowest first, ready to print."""
-        head = ("output", "time constants (share)", "explained", "resolutions", "speed")
+        head = ("output", "time constants (share)", "explained", "resolutions", "mean time constant")
         return [head, *(advice.row() for advice in self.rank())]
 
 
