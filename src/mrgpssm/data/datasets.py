@@ -201,6 +201,8 @@ def data_root(root: str | Path | None = None) -> Path:
 
 def find_file(entry: Dataset, file: str, root: str | Path | None = None) -> Path | None:
     """The path of a file, or None. It may be in the dataset's folder, in a folder of its name, or in the root."""
+    if file not in entry.files:
+        raise DataError(f"{entry.name} has no file {file!r}; its files are named like {next(iter(entry.files))}.")
     top = data_root(root)
     places = [top / entry.folder, top / entry.name]
     if top.name == entry.name or top.name not in DATASETS:  # the engine sets use the same file names

@@ -49,11 +49,7 @@ def fetch(
 def _choose_files(entry: Dataset, only: Iterable[str] | None) -> list[str]:
     if only is None:
         return list(entry.files)
-    files = [only] if isinstance(only, str) else list(only)
-    unknown = [file for file in files if file not in entry.files]
-    if unknown:
-        raise DataError(f"{entry.name} has no file {unknown[0]!r}; its files are named like {next(iter(entry.files))}.")
-    return files
+    return [only] if isinstance(only, str) else list(only)
 
 
 def _check_kept(path: Path, known: str | None, report: Callable[[str], object]) -> None:
