@@ -237,11 +237,14 @@ def test_hostile_bytes_are_refused(data, says, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+def test_a_missing_file_is_refused_and_a_folder_that_holds_no_model(tmp_path, golden):
     with pytest.raises(ModelFileError, match="no such file"):
         load(tmp_path / "none.mrgpssm")
-    with pytest.raises(ModelFileError, match="cannot be read"):
-        load(tmp_path)
+    for read in (load, runtime.load):
+        with pytest.raises(ModelFileError, match="holds no finished model; give a model file or the folder of a run"):
+            read(tmp_path)
+    (tmp_path / "model.mrgpssm").write_bytes(golden)
+    assert load(tmp_path).fitted_.output_names == runtime.load(tmp_path).output_names
 
 
 def test_content_is_plain_json(golden):

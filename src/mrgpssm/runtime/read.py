@@ -6,7 +6,7 @@ import numpy as np
 
 from mrgpssm.errors import ConfigError
 from mrgpssm.file.model import StoredModel, Tensors, unpack_model
-from mrgpssm.file.tensors import read_tensors
+from mrgpssm.file.tensors import find_model, read_tensors
 from mrgpssm.runtime.arrays import lower_triangular, make_arrays
 from mrgpssm.runtime.model import RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
@@ -14,8 +14,9 @@ from mrgpssm.spec import INGREDIENTS, Structure
 
 
 def load(path: str | Path) -> RuntimeModel:
-    """The fitted model in a file that `MRGPSSM.save` wrote."""
-    return parse(read_tensors(Path(path)), str(path))
+    """The fitted model in a file that `MRGPSSM.save` wrote, or in the folder of a run."""
+    path = find_model(Path(path))
+    return parse(read_tensors(path), str(path))
 
 
 def parse(data: bytes, name: str) -> RuntimeModel:
