@@ -27,7 +27,7 @@ MORE = [
     "test_cli.py::test_an_estimate_before_a_long_fit",
     "test_baselines.py::test_quantile_crps_is_that_of_a_gaussian",
 ]
-ROOMS = ("linalg", "params", "gp", "model", "rollout", "elbo", "training", "simulate", "metrics")
+ROOMS = ("arrays", "gp", "model", "rollout", "elbo", "training", "prediction")
 
 
 def collected() -> set[str]:

@@ -81,4 +81,4 @@ def measure(config: Config) -> Outcome:
 
 
 if __name__ == "__main__":
-    keep(measure, {"bugs": list(range(1, 13)), "places": len(MUTANTS)}, {"bugs": [1]})
+    keep(measure, {"bugs": list(range(1, len(BUGS) + 1)), "places": len(MUTANTS)}, {"bugs": [1]})

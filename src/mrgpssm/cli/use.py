@@ -9,7 +9,7 @@ import typer
 
 from mrgpssm.baselines.compare import compare, methods_named
 from mrgpssm.blend.load import load
-from mrgpssm.cli.flags import Files, GapsName, Json, ModelPath, Seed, TimeName
+from mrgpssm.cli.flags import Files, Json, ModelPath, Seed
 from mrgpssm.cli.show import collect_warnings, print_json, print_rows, print_scores, say, score_cells, score_titles
 from mrgpssm.data.doubts import was_seen
 from mrgpssm.data.tables import Columns, csv_bytes, read_sequences
@@ -19,6 +19,8 @@ from mrgpssm.file import write_atomic, write_json
 from mrgpssm.file.words import count_of
 
 _Samples = Annotated[int, typer.Option(min=2, help="Trajectories.")]
+_TIME = typer.Option(help="The time column; left out, that of the run.")
+_GAPS = typer.Option(help="split, irregular or refuse: what a gap in time does; left out, as in the run.")
 _COMPARED = ("rmse", "fit_percent", "nll", "crps", "coverage_90", "coverage_95")
 
 
@@ -30,8 +32,8 @@ def simulate(
     seed: Seed = 0,
     stride: Annotated[int, typer.Option(min=1, help="Every how many rows to report.")] = 1,
     warmup_rows: Annotated[int, typer.Option(min=0, help="First rows whose measured outputs set the state.")] = 0,
-    time: TimeName = None,
-    gaps: Annotated[str | None, GapsName] = None,
+    time: Annotated[str | None, _TIME] = None,
+    gaps: Annotated[str | None, _GAPS] = None,
     as_json: Json = False,
 ) -> None:
     """Run freely over the inputs of tables; write mean, std, quantiles and components of every output."""
@@ -64,8 +66,8 @@ def evaluate(
     data: Files,
     samples: _Samples = 100,
     seed: Seed = 0,
-    time: TimeName = None,
-    gaps: Annotated[str | None, GapsName] = None,
+    time: Annotated[str | None, _TIME] = None,
+    gaps: Annotated[str | None, _GAPS] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the scores to this JSON file.")] = None,
     against: Annotated[
         str | None, typer.Option(help="baselines, or some of trees,gru,arx,subspace,oe,static: fit and score them too.")

@@ -25,7 +25,7 @@ def csv_name(name: str) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """1 gap, 2 gaps."""
+    """A number with its noun: 1 gap, 2 gaps."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
