@@ -1,18 +1,19 @@
 """What `MRGPSSM()` and `Blend()` reach without arguments: one record per model, split or set, and seed.
 
-    python benchmarks/default.py engine DATA_ROOT [--splits 0 1 2 3 4] [--models model blend] [--out results/default]
+    python benchmarks/default.py engine DATA_ROOT [--splits 0 1 2 3 4] [--models model blend] [--whole]
     python benchmarks/default.py classic DATA_ROOT [--seeds 5] [--models model blend] [--out results/default]
     python benchmarks/default.py demo . [--sets M1 M2] [--seeds 1] [--out results/default]
 
 Engine: the four outputs of a fixed split, trained on its training files alone, judged on all rows of its test files,
 each a free run from its first row. Classic sets: the first half trains and warms the state up, the second is run.
 Records of `Blend()` are called blend-*. Every record holds the SHA-256 of the model file, and scores of what is left
-with one part taken away, or of each part of the blend alone.
+with one part taken away, or of each part of the blend alone; with --whole these wait for a later call.
 """
 
 import argparse
 import hashlib
 import itertools
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from baselines import CLASSIC, Case, classic_case, digest, engine_case, plain
 
-from mrgpssm import MRGPSSM, Blend
+from mrgpssm import MRGPSSM, Blend, load
 from mrgpssm.blend import Simulator
 from mrgpssm.blend.files import blend_bytes
 from mrgpssm.blend.simulator import call
@@ -72,19 +73,22 @@ def describe(case: Case, model: Model, seconds: float) -> dict:
     }
 
 
-def engine(root: Path, number: int, kind: str, out: Path) -> None:
-    """One split."""
+def engine(root: Path, number: int, kind: str, out: Path, whole: bool) -> None:
+    """One split, in a folder of its own; scores that a record has are not made again."""
     stem = f"{TITLES[kind]}engine-{number}"
-    path = out / f"{stem}.json"
-    if path.exists():
-        return
+    path, run = out / f"{stem}.json", out / f"run-{stem}"
     case = engine_case(root, number)
-    model, seconds = fit(case, kind, 0, out / f"run-{stem}")
-    record = describe(case, model, seconds) | {"parts": {}}
-    for name, variant in variants(model).items():
-        record["parts"][name] = plain(variant.score(case.test))
-        write_record(path, record)
-        print(stem, name, {k: v["rmse"] for k, v in record["parts"][name].items()}, round(seconds), flush=True)
+    if path.exists():
+        record, model = json.loads(path.read_text()), load(run) if run.exists() else None
+    else:
+        model, seconds = fit(case, kind, 0, run)
+        record = describe(case, model, seconds) | {"parts": {}}
+    found = [] if model is None else list(variants(model).items())
+    for name, variant in found[:1] if whole else found:
+        if name not in record["parts"]:
+            record["parts"][name] = plain(variant.score(case.test))
+            write_record(path, record)
+            print(stem, name, {k: v["rmse"] for k, v in record["parts"][name].items()}, flush=True)
 
 
 def demo(kind: str, seed: int, out: Path) -> None:
@@ -143,12 +147,13 @@ def main() -> None:
     parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2, 3, 4])
     parser.add_argument("--sets", nargs="*", default=None)
     parser.add_argument("--models", nargs="*", choices=list(TITLES), default=list(TITLES))
+    parser.add_argument("--whole", action="store_true", help="score the whole model alone; parts wait")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results/default"))
     given = parser.parse_args()
     if given.task == "engine":
         for number, kind in itertools.product(given.splits, given.models):
-            engine(given.root, number, kind, given.out)
+            engine(given.root, number, kind, given.out, given.whole)
     elif given.task == "demo":
         for kind, seed in itertools.product(given.sets or ("M1", "M2"), range(given.seeds)):
             demo(kind, seed, given.out)

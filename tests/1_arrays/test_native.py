@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not native.ready(), reason="no native kernel here: no C++ compiler, or turned off"),
 ]
 # windows, steps, samples, latent dimensions, inducing points, inputs: odd ones, one lane, several groups of lanes
+_NUDGES = 8
 SIZES = [(1, 1, 1, 1, 1, 1), (3, 7, 5, 2, 5, 1), (2, 4, 50, 4, 21, 1), (5, 12, 33, 2, 50, 4)]
 
 
@@ -57,38 +58,46 @@ def pulled(scheme, dynamics, starts, inputs, steps, noise, weights):
 
 
 def nudged(given, seed):
-    """The same with every number moved up or down by its last bit."""
+    """Copies of the same with every number moved up or down by its last bit, on a leading axis."""
     rng = np.random.default_rng([seed, 1])
 
     def move(x):
         if not eqx.is_inexact_array(x):
             return x
         x = np.asarray(x)
-        return jnp.asarray(np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype)))
+        signs = rng.choice([-np.inf, np.inf], (_NUDGES, *x.shape)).astype(x.dtype)
+        return jnp.asarray(np.nextafter(x, signs))
 
     return jax.tree.map(move, given)
+
+
+@eqx.filter_jit
+def pulled_each(given):
+    return eqx.filter_vmap(lambda one: pulled(FullMC(False), *one))(given)
 
 
 def agree(sizes, seed):
     """Kernel and scan, values and gradients, as near to each other as the scan is to itself on nudged numbers.
 
-    That distance is how far rounding can carry the scan; over 200 seeds of every size the CPU's kernel was at most ten
-    times as far from it. Two runs of the kernel agree bit for bit.
+    That distance is how far rounding can carry the scan. A gradient may be a single number, which one nudge can leave
+    in place by chance, so that there are several. Over 200 seeds of every size on an H200 the kernel was at most 3 times
+    as far from the scan. Two runs of the kernel agree bit for bit.
     """
     given = problem(sizes, seed=seed)
     ours, again = (pulled(FullMC(True), *given) for _ in range(2))
-    theirs = pulled(FullMC(False), *given)
-    near = [jax.tree.leaves(pulled(FullMC(False), *nudged(given, 2 * seed + i))) for i in range(2)]
+    theirs, near = pulled(FullMC(False), *given), jax.tree.leaves(pulled_each(nudged(given, seed)))
     paths = jax.tree_util.tree_leaves_with_path(theirs)
-    count = 0
-    for i, ((path, b), a, c) in enumerate(zip(paths, jax.tree.leaves(ours), jax.tree.leaves(again), strict=True)):
+    count, largest = 0, 0.0
+    for (path, b), a, c, others in zip(paths, jax.tree.leaves(ours), jax.tree.leaves(again), near, strict=True):
         where = f"sizes {sizes}, seed {seed}, {jax.tree_util.keystr(path)}"
         assert np.isfinite(np.asarray(a)).all(), f"{where}: something was not written"
         np.testing.assert_array_equal(a, c, err_msg=f"{where}: two runs differ")
         if float(jnp.max(jnp.abs(b))) > 0:
-            own, count = max(relative(other[i], b) for other in near), count + 1
-            assert relative(a, b) <= 30 * own + 1e-14, f"{where}: {relative(a, b):.1e} off, where rounding is {own:.1e}"
+            own, off, count = max(relative(other, b) for other in others), relative(a, b), count + 1
+            assert off <= 10 * own + 1e-14, f"{where}: {off:.1e} off, where rounding is {own:.1e}"
+            largest = max(largest, (off - 1e-14) / max(own, 1e-30))
     assert count >= 14, "the states, and all but what the referee itself has no gradient for"
+    return largest
 
 
 def relative(a, b):

@@ -171,7 +171,7 @@ def test_tables_against_the_baselines_are_those_of_the_records(page):
             for line in text.splitlines() if line.startswith("| ")}  # fmt: skip
     outputs, numbers = ("PN", "HC", "NOx", "Temp"), range(5)
     ours = [json.loads((ROOT / f"results/default/engine-{n}.json").read_text())["parts"]["default"] for n in numbers]
-    records = {"the blend, an older form of `Blend()": ours}
+    records = {"MRGPSSM()": ours}
     for name, title in (("trees", "boosted trees"), ("gru", "GRU")):
         paths = (ROOT / f"results/baselines/engine-{n}-{name}.json" for n in numbers)
         records[title] = [json.loads(path.read_text())["scores"] for path in paths]

@@ -44,11 +44,11 @@ def native_states(
     forcing = jax.vmap(jax.vmap(dynamics.forcing))(inputs)
     portions = 1 if native.platform() == "cpu" else _block(str(starts.dtype), v.shape[-1], d, s, n)[0]
 
-    def divide(samples: Float[Array, "n s ..."]) -> Float[Array, "n s ..."]:
+    def divide(samples: Float[Array, "n s ..."]) -> Float[Array, "blocks share ..."]:
         """Samples too many for one block, as windows of their own."""
         return samples.reshape(n * portions, s // portions, *samples.shape[2:])
 
-    def repeat(windows: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
+    def repeat(windows: Float[Array, "n ..."]) -> Float[Array, "blocks ..."]:
         return jnp.repeat(windows, portions, axis=0) if portions > 1 else windows
 
     states = _states(
