@@ -78,7 +78,7 @@ def test_what_runs_share_is_all_of_training_but_what_no_program_depends_on():
         else:
             other = not own if isinstance(own, bool) else own / 2 if isinstance(own, float) else own + 1
         kept = getattr(TrainingSettings.of(replace(training, **{name: other})), name) == other
-        assert kept != (name in ("seed", "restarts", "ensemble", "early_stopping")), name
+        assert kept != (name in ("start", "seed", "restarts", "ensemble", "early_stopping")), name
     other = replace(training, seed=9, restarts=4, ensemble=2, early_stopping=True)
     assert TrainingSettings.of(other) == shared
     assert TrainingSettings.of(replace(training, anneal=0.5)) != shared

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
-from recordings import recording
+from recordings import recording, wiener_hammerstein
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence
 from mrgpssm.advice.automatic import LONG, choose, choose_drive
@@ -79,6 +79,21 @@ def test_short_data_get_small_models():
         "gaussian",
     )
     assert (options.training.window + options.training.buffer) * max(options.structure.resolutions) * 2 <= 160
+
+
+def test_a_system_of_high_order_starts_from_a_linear_model_of_that_order():
+    """Two filters of order three; a given emission or start, more recordings, or a low order leave no room for it."""
+    data = [wiener_hammerstein(0, 3000)]
+    spec, reasons = choose(Spec(), data, validated=False)
+    assert spec.training.start == "linear"
+    assert (spec.structure.resolutions, spec.structure.emission) == ((1,), "linear")
+    assert 5 <= spec.structure.latent_dim <= 8
+    assert spec.structure.memory >= 100
+    assert any("from a linear model on" in reason for reason in reasons)
+    for given in ({"emission": "identity"}, {"start": "preset"}, {"cascade": True}, {"joint": True}):
+        assert choose(make_spec(given), data, validated=False).spec.training.start == "preset"
+    assert choose(Spec(), [wiener_hammerstein(k, 800) for k in range(4)], False).spec.training.start == "preset"
+    assert choose(Spec(), long_data(1), validated=False).spec.training.start == "preset"
 
 
 @pytest.mark.parametrize("data", [long_data(), long_data(2), [recording(0)]], ids=["many", "few", "short"])

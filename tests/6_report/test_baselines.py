@@ -15,14 +15,14 @@ from mrgpssm import ConfigError, DataError, Sequence
 from mrgpssm.baselines import ARX, GRU, METHODS, BoostedTrees, OutputError, StaticRegression, Subspace
 from mrgpssm.baselines.bands import NORMAL_TAIL, Calibration, QuantileBands, calibrate, normal_quantiles
 from mrgpssm.baselines.compare import compare, methods_named
-from mrgpssm.baselines.folds import RowFold, RowRange, folds, judge, leave_one_out, merge
 from mrgpssm.baselines.gru import fit_together
 from mrgpssm.baselines.gru.layout import network_features
-from mrgpssm.baselines.lags import lag_spans, shorter, span_means
-from mrgpssm.baselines.regression import Normal
 from mrgpssm.cli.main import app
+from mrgpssm.data.ranges import RowFold, RowRange, folds, judge, leave_one_out, merge
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.forecast import LEVELS
+from mrgpssm.training.linear.lags import lag_spans, shorter, span_means
+from mrgpssm.training.linear.regression import Normal
 
 pytestmark = pytest.mark.once
 QUICK = {

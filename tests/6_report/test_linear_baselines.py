@@ -12,9 +12,9 @@ from mrgpssm import FitError, Sequence
 from mrgpssm.baselines import ARX, OutputError, Subspace
 from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
 from mrgpssm.baselines.base import AbstractBaseline, Recording
-from mrgpssm.baselines.folds import whole
 from mrgpssm.baselines.free_error import Stretch, _Problem, minimise
-from mrgpssm.baselines.statespace import LARGEST_POLE, StateSpace, reflect
+from mrgpssm.data.ranges import whole
+from mrgpssm.training.linear.statespace import LARGEST_POLE, StateSpace, reflect
 
 pytestmark = pytest.mark.once
 TANKS = DATA / "nonlinear" / "cascaded_tanks.csv"

@@ -83,8 +83,8 @@ def test_presets_start_where_they_say():
         np.testing.assert_allclose(dynamics.A, decay * np.eye(2), atol=1e-5)
     different = ssm.components[0].transition.gp.inducing - ssm.components[1].transition.gp.inducing
     assert float(jnp.min(jnp.abs(different))) > 0
-    assert STABLE.rho is not None
-    assert PAPER.rho is None
+    assert STABLE.stable
+    assert not PAPER.stable
 
 
 def test_more_outputs_than_latent_dimensions_are_refused():

@@ -1,9 +1,10 @@
 """`MRGPSSM()` without arguments: every setting that was not given is chosen from the data, with the reason in words.
 
 What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
-constants, a mixture of restarts, and bands learned on folds. Many long recordings (four, with 5,000 rows in all) also
-get averaged and delayed inputs and a learned noise law; a single one cannot show whether those carry over. Short data
-get one or two small components.
+constants, a mixture of restarts, and bands learned on folds. Where a linear model of high order explains most of a few
+recordings, training starts from it. Many long recordings (four, with 5,000 rows in all) also get averaged and delayed
+inputs and a learned noise law; a single one cannot show whether those carry over. Short data get one or two small
+components.
 """
 
 from dataclasses import asdict
@@ -14,13 +15,17 @@ import numpy as np
 
 from mrgpssm.advice.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
 from mrgpssm.arrays.drive import Drive
-from mrgpssm.data import Sequence
+from mrgpssm.data import Scaling, Sequence
+from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import DataError
-from mrgpssm.spec import Spec, make_spec
+from mrgpssm.spec import MEMORY, Spec, make_spec
+from mrgpssm.training.linear.subspace import Identified, identify
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
+_HIGH, _TRUSTED, _SEEN, _ENOUGH = 5, 0.35, 100, 1500  # least order, largest error, longest memory and least rows
+_LOOKED_AT = 20_000  # rows of a recording that an order is looked for in
 _STEPS = {"gpu": 300, "cpu": 150}
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
 
@@ -50,7 +55,7 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
     """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
     if given.structure.resolutions is not None:
         return Selection(given.complete(), ())
-    chosen, reasons = _choose_settings(training)
+    chosen, reasons = _choose_settings(training, _may_start_linear(given))
     chosen["folds"] = 0 if validated else _FOLDS
     kept = {key: value for key, value in given.flat().items() if value is not None}
     if "restarts" in kept and "ensemble" not in kept:
@@ -75,7 +80,7 @@ def choose_drive(training: list[Sequence]) -> Drive:
     return _make_drive(found, room, training[0].dt)
 
 
-def _choose_settings(training: list[Sequence]) -> tuple[Settings, list[Reason]]:
+def _choose_settings(training: list[Sequence], linear: bool) -> tuple[Settings, list[Reason]]:
     """Resolutions, drive, sizes and steps: for short data, for a few long recordings, or for many."""
     rows = sum(map(len, training))
     found, room, why = _find_room(training)
@@ -83,6 +88,8 @@ def _choose_settings(training: list[Sequence]) -> tuple[Settings, list[Reason]]:
     reasons = [Reason(("resolutions",), "resolutions {resolutions}", why)]
     sizes = Reason(("latent_dim", "inducing"), "{latent_dim} latent dimensions, {inducing} inducing points")
     cycles = "{cycles} cycles of {steps} steps"
+    if linear and len(training) < MANY and (orders := _find_orders(training)):
+        return _start_linear(orders, reasons)
     if rows < LONG:
         settings |= _SHORT | {"window": room.window, "buffer": room.buffer}
         return settings, [
@@ -102,6 +109,49 @@ def _choose_settings(training: list[Sequence]) -> tuple[Settings, list[Reason]]:
         Reason(("delays",), "inputs also with a delay, in rows: {delays}, a dead time that may be"),
         sizes._replace(why=f"{rows:,} rows in {len(training)} recordings are many"),
         Reason(("steps",), cycles, "300 with a GPU, 150 without"),
+    ]
+
+
+def _may_start_linear(given: Spec) -> bool:
+    """Whether the options that were given leave room for a linear start."""
+    structure = given.structure
+    open_to = structure.emission in (None, "linear") and given.training.start != "preset"
+    return open_to and structure.preset == "stable" and not structure.cascade and not structure.joint
+
+
+def _find_orders(training: list[Sequence]) -> list[Identified]:
+    """Linear models of all outputs, where they speak for a linear start; else none.
+
+    They do where one has a high order and all explain most of their output by modes that a window can hold: the
+    Gaussian process then has the rest to learn, in the right number of dimensions.
+    """
+    if sum(map(len, training)) < _ENOUGH:
+        return []
+    scaling, found = Scaling.fit(training), []
+    for column in range(len(training[0].output_names)):
+        some = [(s.inputs[:_LOOKED_AT], s.outputs[:_LOOKED_AT]) for s in training]
+        model = identify([Recording(scaling.inputs(u), scaling.outputs(y)[:, [column]]) for u, y in some])
+        if model is None or model.errors.max() > _TRUSTED or model.model.memory() > _SEEN:
+            return []
+        found.append(model)
+    return found if max(each.settings.order for each in found) >= _HIGH else []
+
+
+def _start_linear(orders: list[Identified], reasons: list[Reason]) -> tuple[Settings, list[Reason]]:
+    """One component of the order of the linear model, which training starts from."""
+    order, left = max(each.settings.order for each in orders), max(float(each.errors[0]) for each in orders)
+    longest = max(each.model.memory() for each in orders)
+    settings: Settings = {"resolutions": (1,), "latent_dim": order, "restarts": 3, "ensemble": 3}
+    settings |= {"emission": "linear", "start": "linear", "learning_rate": 0.02, "samples": 10, "windows": 10}
+    settings["memory"] = max(MEMORY, round(4 * longest))
+    return settings, [
+        reasons[0]._replace(why=f"the slowest mode fades in {longest:.0f} rows, which a window holds"),
+        Reason(
+            ("latent_dim", "start"),
+            "{latent_dim} latent dimensions, from a linear model on",
+            f"a linear model of that order leaves {100 * left:.0f} % of the deviation on rows left out",
+        ),
+        Reason(("memory",), "a memory of {memory} rows", "at least four times the slowest mode's"),
     ]
 
 

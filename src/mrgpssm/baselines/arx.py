@@ -9,12 +9,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.signal import lfilter, lfilter_zi, lfiltic
 
-from mrgpssm.baselines.base import Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, whole
-from mrgpssm.baselines.lags import Spans, bridge, lag_spans, shorter, span_means
-from mrgpssm.baselines.linear import AbstractLinear, Rivals, Trial, run_left_out
-from mrgpssm.baselines.regression import Normal, total
-from mrgpssm.baselines.statespace import LARGEST_POLE
+from mrgpssm.baselines.base import Report
+from mrgpssm.baselines.linear import AbstractLinear, Rivals
+from mrgpssm.data.ranges import Recording, RowFold, RowRange, whole
+from mrgpssm.training.linear.lags import Spans, bridge, lag_spans, shorter, span_means
+from mrgpssm.training.linear.regression import Normal, total
+from mrgpssm.training.linear.statespace import LARGEST_POLE
+from mrgpssm.training.linear.trials import Trial, run_left_out
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ import pandas as pd
 
 from mrgpssm.baselines.bands import QuantileBands
 from mrgpssm.data import Data, Inputs, Scaling, Sequence, Warmup, as_inputs, as_list, as_warmup, check_alike
+from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.estimator.params import get_params
 from mrgpssm.prediction.forecast import LEVELS, Forecast, make_forecast, report_times
@@ -20,25 +20,6 @@ from mrgpssm.prediction.scores import list_terms, tabulate_scores
 
 Report = Callable[[str], None]
 _LINE_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Recording:
-    """Inputs (T, D_u) and outputs (T, D_y) in training standard deviations; missing outputs are NaN."""
-
-    inputs: np.ndarray
-    outputs: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def rows(self, rows: slice) -> "Recording":
-        """The given rows as a recording."""
-        return Recording(self.inputs[rows], self.outputs[rows])
-
-    def column(self, number: int) -> "Recording":
-        """The recording with one of its outputs."""
-        return Recording(self.inputs, self.outputs[:, [number]])
 
 
 class AbstractBaseline(abc.ABC):

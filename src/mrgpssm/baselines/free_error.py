@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.signal import lfilter
 
-from mrgpssm.baselines.regression import compress, solve, take_out
-from mrgpssm.baselines.statespace import LARGEST_POLE, StateSpace
+from mrgpssm.training.linear.regression import compress, solve, take_out
+from mrgpssm.training.linear.statespace import LARGEST_POLE, StateSpace
 
 
 @dataclass(frozen=True)

@@ -1,38 +1,18 @@
 """What ARX, subspace and output-error models have in common: orders are chosen by the free run over left-out data."""
 
 import abc
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mrgpssm.baselines.bands import QuantileBands, calibrate, normal_quantiles
-from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, folds, judge, take_tests
+from mrgpssm.baselines.base import AbstractBaseline, Report
+from mrgpssm.data.ranges import Recording, RowFold, folds, judge, take_tests
 from mrgpssm.errors import FitError
-
-
-class LinearModel(Protocol):
-    """A linear model of one output or several."""
-
-    def run(self, inputs: np.ndarray, warmup: Recording) -> np.ndarray:
-        """(T, D_y) free run over the inputs, after a warm-up that ends just before them and may be empty."""
-        ...
-
-    def largest_pole(self) -> float:
-        """Largest modulus of a pole; below 1 the free run is stable."""
-        ...
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One candidate for one output, and its free runs (N,) over all left-out rows."""
-
-    settings: Any
-    held: np.ndarray
-
+from mrgpssm.training.linear.trials import LinearModel, Trial
 
 Rivals = tuple[list[Trial], Callable[[Any], LinearModel | None]]
 
@@ -76,20 +56,3 @@ class AbstractLinear(AbstractBaseline):
         else:
             columns = [model.run(inputs, warmup.column(number)) for number, model in enumerate(self.models_)]
         return self.calibration_.apply(np.hstack(columns))
-
-
-def run_left_out(
-    models: Iterable[LinearModel | None], recordings: list[Recording], split: list[RowFold]
-) -> np.ndarray | None:
-    """Free runs (N, D_y) of the model of every fold over what it left out; None where a fold has no model.
-
-    Every left-out range is run after its own warm-up.
-    """
-    found = []
-    for model, fold in zip(models, split, strict=True):
-        if model is None:
-            return None
-        for p in fold.test:
-            r = recordings[p.index]
-            found.append(model.run(r.inputs[p.test_rows], r.rows(p.warm)))
-    return np.concatenate(found)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
-from mrgpssm.baselines.base import Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, whole
+from mrgpssm.baselines.base import Report
 from mrgpssm.baselines.free_error import Solution, Stretch, minimise
-from mrgpssm.baselines.linear import AbstractLinear, Rivals, Trial, run_left_out
-from mrgpssm.baselines.statespace import StateSpace
-from mrgpssm.baselines.subspace import cut_out, observe, usable_views
+from mrgpssm.baselines.linear import AbstractLinear, Rivals
+from mrgpssm.data.ranges import Recording, RowFold, RowRange, whole
+from mrgpssm.training.linear.statespace import StateSpace
+from mrgpssm.training.linear.subspace import cut_out, observe, usable_views
+from mrgpssm.training.linear.trials import Trial, run_left_out
 
 _NEW_POLE = 0.5
 

@@ -6,9 +6,9 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from mrgpssm.baselines.bands import QuantileBands, calibrate, normal_quantiles
-from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, folds
-from mrgpssm.baselines.regression import Normal, total
+from mrgpssm.baselines.base import AbstractBaseline, Report
+from mrgpssm.data.ranges import Recording, RowFold, RowRange, folds
+from mrgpssm.training.linear.regression import Normal, total
 
 _MOST_TERMS = 400
 

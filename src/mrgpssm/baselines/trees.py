@@ -8,13 +8,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate, normal_quantiles
-from mrgpssm.baselines.base import AbstractBaseline, Recording, Report
-from mrgpssm.baselines.folds import RowFold, RowRange, folds, whole
-from mrgpssm.baselines.lags import FEW_ROWS, Spans, lag_spans, shorter, span_means
-from mrgpssm.baselines.regression import Linear, Normal
+from mrgpssm.baselines.base import AbstractBaseline, Report
 from mrgpssm.blend.forest import need_sklearn
+from mrgpssm.data.ranges import Recording, RowFold, RowRange, folds, whole
 from mrgpssm.prediction.forecast import LEVELS
 from mrgpssm.prediction.metrics import pinball_terms
+from mrgpssm.training.linear.lags import FEW_ROWS, Spans, lag_spans, shorter, span_means
+from mrgpssm.training.linear.regression import Linear, Normal
 
 _RIDGE = 1e-4
 

@@ -71,6 +71,7 @@ class MRGPSSM:
         latent_dim: Latent dimensions D_l of each component (2).
         inducing: Inducing points M of each Gaussian process (50).
         preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
+        memory: Longest memory of a component in its own steps; |I + A|₂ is below 1 - 1 / memory (100).
         precision: Floating-point type of everything that is computed.
         joint: One model with a common state for all outputs, instead of one per output.
         cascade: The states of slower components are inputs of the faster ones (False).
@@ -93,6 +94,7 @@ class MRGPSSM:
         latent_dim: int | None = None,
         inducing: int | None = None,
         preset: Literal["stable", "paper"] = "stable",
+        memory: int | None = None,
         precision: Literal["float32", "float64"] = "float32",
         joint: bool = False,
         cascade: bool | None = None,
@@ -100,7 +102,7 @@ class MRGPSSM:
         delays: SequenceOf[int] | None = None,
         *,
         kernel: str | AbstractKernel | type[AbstractKernel] = "rbf",
-        emission: str | AbstractEmission | type[AbstractEmission] = "identity",
+        emission: str | AbstractEmission | type[AbstractEmission] | None = None,
         scheme: str | AbstractScheme | type[AbstractScheme] = "full_mc",
         training: Training = Training(),  # noqa: B008  # frozen
         bands: Bands = Bands(),  # noqa: B008
@@ -109,6 +111,7 @@ class MRGPSSM:
         self.latent_dim = latent_dim
         self.inducing = inducing
         self.preset = preset
+        self.memory = memory
         self.precision = precision
         self.joint = joint
         self.cascade = cascade

@@ -30,6 +30,10 @@ def check_data(spec: Spec, training: list[Sequence]) -> None:
             f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; "
             f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
         )
+    if spec.training.start == "linear" and (
+        spec.structure.emission != "linear" or spec.structure.preset != "stable" or spec.structure.cascade
+    ):
+        raise ConfigError('start="linear" needs emission="linear" and preset="stable", and no cascade.')
     window_steps = spec.training.buffer + spec.training.window
     check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
     shortest = min(map(len, training))

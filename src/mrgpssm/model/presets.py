@@ -16,14 +16,15 @@ from mrgpssm.model.emission import AbstractEmission, IdentityEmission
 from mrgpssm.model.initial import InitialState
 from mrgpssm.model.ssm import SSM, Component
 from mrgpssm.model.transition import AbstractMean, IdentityMean, StableMean, Transition
-from mrgpssm.spec import cascade
+from mrgpssm.spec import MEMORY, cascade
 
+_INSIDE = 0.95  # of the bound: where a mean starts at most
 _EMISSION = 2  # the stream of keys; `init_component` splits the same key in two
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Initial values; standard deviations, not variances. `rho=None` is the paper's identity mean."""
+    """Initial values; standard deviations, not variances. One that is not `stable` has the paper's mean."""
 
     kernel_sd: float
     lengthscale: float
@@ -34,14 +35,8 @@ class Preset:
     observation_sd: float
     initial_sd: float
     whitened: bool
-    rho: float | None
+    stable: bool
     decay: float
-
-    def __post_init__(self):
-        if self.rho is not None and not 0 < 1 - self.decay < self.rho:
-            raise ValueError(
-                f"The mean starts at I + A = {1 - self.decay:g} I, which must be below rho = {self.rho:g}; raise decay."
-            )
 
 
 STABLE = Preset(
@@ -54,7 +49,7 @@ STABLE = Preset(
     observation_sd=0.3,
     initial_sd=0.1,
     whitened=True,
-    rho=0.99,
+    stable=True,
     decay=0.1,
 )
 PAPER = Preset(
@@ -67,7 +62,7 @@ PAPER = Preset(
     observation_sd=1.0,
     initial_sd=0.1,
     whitened=False,
-    rho=None,
+    stable=False,
     decay=0.0,
 )
 PRESETS = {"stable": STABLE, "paper": PAPER}
@@ -83,6 +78,7 @@ def init_component(
     dtype: jnp.dtype,
     emission: AbstractEmission,
     kernel: AbstractKernel | type[AbstractKernel] = RBF,
+    memory: int = MEMORY,
 ) -> Component:
     """One component at the preset's starting values; inducing inputs and means of q(f_M) are random."""
     key_inputs, key_outputs = jax.random.split(key)
@@ -97,7 +93,7 @@ def init_component(
         posterior,
     )
     noise = positive_inverse(jnp.full((latent_dim,), preset.process_sd, dtype))
-    transition = Transition(_init_mean(preset, latent_dim, input_dim, dtype), gp, noise)
+    transition = Transition(_init_mean(preset, latent_dim, input_dim, memory, dtype), gp, noise)
     return Component(transition=transition, initial=init_initial(preset, latent_dim, dtype), emission=emission)
 
 
@@ -114,8 +110,12 @@ def init_ssm(
     kernel: AbstractKernel | type[AbstractKernel] = RBF,
     emission: AbstractEmission = IdentityEmission(),  # noqa: B008  # frozen
     cascading: bool = False,
+    memory: int = MEMORY,
 ) -> SSM[Component]:
-    """A model with one component per resolution; `kernel` and `emission` need no values yet."""
+    """A model with one component per resolution; `kernel` and `emission` need no values yet.
+
+    A stable mean has |I + A|₂ < 1 - 1 / `memory`.
+    """
     keys = [jax.random.fold_in(key, index) for index in range(len(resolutions))]
     drivers = [len(cascade.slower(resolutions, part)) if cascading else 0 for part in range(len(resolutions))]
     components = tuple(
@@ -128,6 +128,7 @@ def init_ssm(
             dtype=dtype,
             emission=emission.start(output_dim, latent_dim, key=jax.random.fold_in(own, _EMISSION), dtype=dtype),
             kernel=kernel,
+            memory=memory,
         )
         for index, own in enumerate(keys)
     )
@@ -142,9 +143,11 @@ def init_initial(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> InitialSt
     return InitialState(zero, q_factor, zero, p_factor)
 
 
-def _init_mean(preset: Preset, latent_dim: int, input_dim: int, dtype: jnp.dtype) -> AbstractMean:
-    if preset.rho is None:
+def _init_mean(preset: Preset, latent_dim: int, input_dim: int, memory: int, dtype: jnp.dtype) -> AbstractMean:
+    """I + A starts at 1 - `decay`, or a little inside its bound where that is lower."""
+    if not preset.stable:
         return IdentityMean(latent_dim, input_dim, str(jnp.dtype(dtype)))
-    W = (1 - preset.decay) / preset.rho * jnp.eye(latent_dim, dtype=dtype)
+    rho = 1 - 1 / memory
+    W = min((1 - preset.decay) / rho, _INSIDE) * jnp.eye(latent_dim, dtype=dtype)
     zero = jnp.zeros((latent_dim,), dtype)
-    return StableMean(contraction_inverse(W), jnp.zeros((latent_dim, input_dim), dtype), zero, preset.rho)
+    return StableMean(contraction_inverse(W), jnp.zeros((latent_dim, input_dim), dtype), zero, rho)

@@ -15,7 +15,6 @@ from mrgpssm.spec import Structure
 _FLOOR, _RAW_LIMIT, _MAX_JITTER = 1e-6, 100.0, 1e-1
 JITTER = {"float32": 1e-5, "float64": 1e-8}
 # Preset: the bound on |I + A|, and whether q(v) is stored whitened.
-PRESETS = {"stable": (0.99, True), "paper": (None, False)}
 
 
 def _matern32(squared_distance: np.ndarray) -> np.ndarray:
@@ -118,14 +117,14 @@ def _component(tensors: dict[str, np.ndarray], structure: Structure) -> dict[str
     amplitude, relevance = positive(gp["kernel.raw_amplitude"]), 1 / positive(gp["kernel.raw_lengthscales"]) ** 2
     factors = [_factors(Z, relevance, structure) for Z in gp["inducing"]]
     inverse, jitter = np.stack([f[0] for f in factors]), np.array([f[1] for f in factors])
-    rho, whitened = PRESETS[structure.preset]
+    stable = structure.preset == "stable"  # with q(v), not q(f_M), and a mean
     mean, factor = gp["posterior.mean"], lower_triangular(gp["posterior.raw_factor"])
-    if not whitened:
+    if not stable:
         mean, factor = np.einsum("dij,dj->di", inverse / amplitude, mean), inverse / amplitude @ factor
     d, inputs = mean.shape[0], relevance.shape[0] - mean.shape[0]
     A, B, b = np.zeros((d, d)), np.zeros((d, inputs)), np.zeros(d)
-    if rho is not None:
-        A = rho * _contraction(tensors["transition.mean.raw_contraction"]) - np.eye(d)
+    if stable:
+        A = (1 - 1 / structure.memory) * _contraction(tensors["transition.mean.raw_contraction"]) - np.eye(d)
         B, b = tensors["transition.mean.B"], tensors["transition.mean.b"]
     return {
         "A": A,

@@ -14,6 +14,7 @@ from mrgpssm.spec.kinds import Choice, Ingredient, Kind, Number, Several, Switch
 from mrgpssm.spec.sections import (
     HIDDEN_UNITS,
     INGREDIENTS,
+    MEMORY,
     MOST_SEED,
     SECTIONS,
     Bands,
@@ -30,6 +31,7 @@ from mrgpssm.spec.sections import (
 __all__ = [
     "HIDDEN_UNITS",
     "INGREDIENTS",
+    "MEMORY",
     "MOST_SEED",
     "SECTIONS",
     "Bands",

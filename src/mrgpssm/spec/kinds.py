@@ -138,8 +138,8 @@ class Ingredient(Kind):
                 f"{_class_name(value)}(...)."
             ) from None
 
-    def to_json(self, value: Any) -> str:
-        return value if isinstance(value, str) else _class_name(value)
+    def to_json(self, value: Any) -> str | None:
+        return value if value is None or isinstance(value, str) else _class_name(value)
 
     def find(self, name: str, word: str, given: Any) -> Any:
         """What a file names: one of ours, or what the user gives for it."""

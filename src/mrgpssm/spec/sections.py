@@ -20,6 +20,7 @@ from mrgpssm.spec.kinds import Choice, Ingredient, Number, Several, Switch, Whol
 
 MOST_SEED = 2**32 - 1  # seeds have 32 bits where JAX has no 64-bit integers
 HIDDEN_UNITS = 8  # of the nonlinear emission
+MEMORY = 100
 INGREDIENTS = {
     "kernel": Ingredient("mrgpssm.gp.AbstractKernel", rbf="RBF", matern32="Matern32", matern52="Matern52"),
     "emission": Ingredient(
@@ -49,6 +50,12 @@ class Structure(OptionSection):
         Choice("stable", "paper"),
         "stable keeps free runs bounded; paper is the transition and the initial values of the paper.",
     )
+    memory: int = option(
+        None,
+        Whole(2, 1_000_000),
+        "Longest memory of a component in its own steps: the spectral norm of I + A is below 1 - 1 / memory.",
+        fixed=MEMORY,
+    )
     precision: Literal["float32", "float64"] = option(
         "float32", Choice("float32", "float64"), "Floating-point type of all that is computed."
     )
@@ -74,9 +81,10 @@ class Structure(OptionSection):
         "rbf", INGREDIENTS["kernel"], "Covariance of the Gaussian processes: rbf, matern32 or matern52."
     )
     emission: Any = option(
-        "identity",
+        None,
         INGREDIENTS["emission"],
         "How a state shows in the outputs: identity, linear or nonlinear; identity shows its first dimensions.",
+        fixed="identity",
     )
     scheme: Any = option(
         "full_mc",
@@ -108,7 +116,7 @@ class Training(OptionSection):
     buffer: int = option(None, Whole(0), "Points before them that are burn-in and do not enter the loss.", fixed=10)
     cycles: int = option(None, Whole(), "Rounds of backfitting over all components.", fixed=10)
     steps: int = option(None, Whole(), "Gradient steps per component and cycle.", fixed=300)
-    learning_rate: float = option(0.05, Number(), "Step size of Adam at the start of a cycle.")
+    learning_rate: float = option(None, Number(), "Step size of Adam at the start of a cycle.", fixed=0.05)
     anneal: float = option(0.1, Number(most=1.0), "Factor that the learning rate has fallen to in the last cycle.")
     restarts: int = option(None, Whole(), "Random starts of every output, trained side by side.", fixed=1)
     ensemble: int = option(
@@ -138,6 +146,12 @@ class Training(OptionSection):
         Switch("to-the-end"),
         "Keep the cycle that is best in free runs over unseen data; needs validation data or folds.",
         fixed=False,
+    )
+    start: Literal["preset", "linear"] = option(
+        None,
+        Choice("preset", "linear"),
+        "Where training starts: preset has fixed values, linear is a linear model identified on the training data.",
+        fixed="preset",
     )
     seed: int = option(0, Whole(0, MOST_SEED), "Seed of everything random in training.")
 

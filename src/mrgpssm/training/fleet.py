@@ -14,10 +14,13 @@ import numpy as np
 
 from mrgpssm.arrays.types import Key
 from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill
+from mrgpssm.data.ranges import Recording
+from mrgpssm.errors import DataError
 from mrgpssm.model import SSM, Component
-from mrgpssm.spec import Spec
+from mrgpssm.spec import Spec, Structure
 from mrgpssm.training.backfit import Plan
-from mrgpssm.training.members import init_model, start_on_data
+from mrgpssm.training.linear.start import LinearStart, find_start
+from mrgpssm.training.members import init_model, start_linear, start_on_data
 from mrgpssm.training.series import flatten
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Task
@@ -84,8 +87,32 @@ def make_fleet(
     ssm = eqx.filter_vmap(lambda key: init_model(structure, inputs, outputs, key))(tasks.key)
     if structure.drive:
         ssm = start_on_data(ssm, series, tasks)
+    if spec.training.start == "linear":
+        ssm = start_linear(ssm, find_starts(structure, driven, scalings, members))
     settings = TrainingSettings.of(spec.training, structure.scheme)
     return Plan(settings, series, tasks, structure.resolutions, unseen), ssm
+
+
+def find_starts(
+    structure: Structure, driven: list[Sequence], scalings: SequenceOf[Scaling], members: SequenceOf[Member]
+) -> list[LinearStart]:
+    """A linear model for every member, identified on what it trains on; restarts share theirs."""
+    found: dict[tuple[int, bytes, int], LinearStart] = {}
+    for member in members:
+        key = (member.group, member.training.tobytes(), member.scaling)
+        if key not in found:
+            scaling, columns = scalings[member.scaling], list(member.columns)
+            own = [s for s, trains in zip(driven, member.training, strict=True) if trains]
+            recordings = [Recording(scaling.inputs(s.inputs), scaling.outputs(s.outputs)[:, columns]) for s in own]
+            start = find_start(recordings, structure.resolutions, structure.latent_dim, 1 - 1 / structure.memory)
+            if start is None:
+                names = ", ".join(driven[0].output_names[column] for column in columns)
+                raise DataError(
+                    f"No linear model of {names} could be identified to start from; give longer recordings whose "
+                    'inputs vary, or start="preset".'
+                )
+            found[key] = start
+    return [found[member.group, member.training.tobytes(), member.scaling] for member in members]
 
 
 def rank_restarts(bounds: np.ndarray) -> np.ndarray:

@@ -2,22 +2,29 @@
 
 import functools
 import math
+from collections.abc import Sequence as SequenceOf
+from operator import attrgetter
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.arrays.types import Array, Float, Key
+from mrgpssm.arrays.params import contraction_inverse, positive_inverse
+from mrgpssm.arrays.types import Array, Float, Key, Scalar
 from mrgpssm.gp import KERNELS
-from mrgpssm.model import EMISSIONS, PRESETS, SSM, Component, init_ssm
+from mrgpssm.model import EMISSIONS, PRESETS, SSM, Component, StableMean, init_ssm
 from mrgpssm.spec import Structure
+from mrgpssm.training.linear.start import LinearPart, LinearStart
 from mrgpssm.training.series import Series
 from mrgpssm.training.state import Task
 from mrgpssm.training.step import member_inputs
 
 _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for
 _PLACES = 2000
+_START_AMPLITUDE = 0.02  # of the Gaussian process beside a linear model
+_LEAST_SPREAD, _LEAST_ERROR = 0.02, 1e-3  # smaller ones count as these
 
 
 def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM[Component]:
@@ -36,6 +43,7 @@ def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM
         kernel=KERNELS[kernel] if isinstance(kernel, str) else kernel,
         emission=EMISSIONS[emission] if isinstance(emission, str) else emission,
         cascading=structure.cascade,
+        memory=structure.memory,
     )
 
 
@@ -71,6 +79,47 @@ def start_on_data(ssm: SSM[Component], series: Series, tasks: Task) -> SSM[Compo
         return eqx.tree_at(lambda s: s.components, member, placed)
 
     return eqx.filter_vmap(one)(ssm, tasks)
+
+
+def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart]) -> SSM[Component]:
+    """Members at linear models, one each; their Gaussian processes are small and know nothing yet.
+
+    Lengthscales and inducing inputs follow the deviations of the states, and the observation noise starts at the error
+    of the linear model. Process noise starts at what adds a tenth of that to the output.
+    """
+    dtype = ssm.raw_observation_noise.dtype
+    together = jax.tree.map(lambda *values: jnp.asarray(np.stack(values), dtype), *starts)
+
+    def place(component: Component, part: LinearPart, error: Scalar) -> Component:
+        mean, gp = component.transition.mean, component.transition.gp
+        if not isinstance(mean, StableMean):
+            raise ValueError("A linear start needs a mean that is stable.")
+        rest = jnp.zeros(gp.inducing.shape[-1] - part.rest.shape[0], dtype)
+        spreads = jnp.maximum(part.spreads, _LEAST_SPREAD)
+        scales, centres = jnp.concatenate([spreads, rest + 1]), jnp.concatenate([part.rest, rest])
+        fading = jnp.sqrt(1 - jnp.linalg.norm(part.A, 2) ** 2)
+        new: dict[str, Any] = {
+            "transition.mean.raw_contraction": contraction_inverse(part.A / mean.rho),
+            "transition.mean.B": part.B,
+            "transition.mean.b": part.b,
+            "transition.gp.kernel.raw_amplitude": positive_inverse(jnp.full_like(error, _START_AMPLITUDE)),
+            "transition.gp.kernel.raw_lengthscales": positive_inverse(scales * gp.kernel.lengthscales),
+            "transition.gp.inducing": centres[None, None] + scales[None, None] * gp.inducing,
+            "transition.gp.posterior.mean": jnp.zeros_like(gp.posterior.mean),
+            "transition.raw_process_noise": positive_inverse(0.1 * error * fading * spreads),
+            "initial.mean": part.rest,
+            "emission.C": part.C,
+        }
+        return eqx.tree_at(lambda c: [attrgetter(name)(c) for name in new], component, list(new.values()))
+
+    def one(member: SSM[Component], start: LinearStart) -> SSM[Component]:
+        errors = jnp.maximum(start.errors, _LEAST_ERROR)
+        components = zip(member.components, start.parts, strict=True)
+        placed = tuple(place(component, part, jnp.mean(errors)) for component, part in components)
+        changed = (placed, positive_inverse(errors))
+        return eqx.tree_at(lambda s: (s.components, s.raw_observation_noise), member, changed)
+
+    return eqx.filter_vmap(one)(ssm, together)
 
 
 @functools.lru_cache(maxsize=32)

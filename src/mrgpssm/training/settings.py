@@ -8,7 +8,7 @@ from mrgpssm.spec import Training, fixed_value
 Team = tuple[int, ...]  # components that train together
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
 # Training never reads these: `of` resets them, so that runs which differ in nothing else share compiled programs.
-_ASIDE = {"seed": 0, "restarts": 1, "ensemble": 1, "early_stopping": False}
+_ASIDE = {"start": "preset", "seed": 0, "restarts": 1, "ensemble": 1, "early_stopping": False}
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ import numpy as np
 
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.baselines.bands import Calibration, QuantileBands, calibrate
-from mrgpssm.baselines.base import AbstractBaseline, Recording, Report, reporter
+from mrgpssm.baselines.base import AbstractBaseline, Report, reporter
 from mrgpssm.baselines.gru.fleet import BestWeights, GruMember, run_held, train
 from mrgpssm.baselines.gru.layout import Layout, lay_out, stack_rows
 from mrgpssm.baselines.gru.network import Weights
 from mrgpssm.data import Sequence
+from mrgpssm.data.ranges import Recording
 
 _CHUNK_ROWS = 4096
 

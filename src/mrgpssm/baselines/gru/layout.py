@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.signal import lfilter
 
-from mrgpssm.baselines.base import Recording
-from mrgpssm.baselines.folds import RowFold, leave_one_out, merge
 from mrgpssm.baselines.gru.fleet import GruMember, Program, Rows
+from mrgpssm.data.ranges import Recording, RowFold, leave_one_out, merge
 from mrgpssm.errors import DataError
 
 _EVALUATIONS = 20

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import schur, toeplitz
 from scipy.signal import lfilter
 
-from mrgpssm.baselines.base import Recording
+from mrgpssm.data.ranges import Recording
 
 LARGEST_POLE = 0.9999
 WARMUP_ROWS = 50  # the state is found from at most so many rows
@@ -40,6 +40,10 @@ class StateSpace:
     def largest_pole(self) -> float:
         """Largest modulus of an eigenvalue of A; below 1 the free run is stable."""
         return float(np.max(np.abs(np.linalg.eigvals(self.A)), initial=0.0))
+
+    def memory(self) -> float:
+        """The longest time constant, in rows."""
+        return float(-1 / np.log(np.clip(self.largest_pole(), 1e-9, 1 - 1e-9)))
 
     def states(self, inputs: np.ndarray, start: np.ndarray) -> np.ndarray:
         """(T + 1, n) states from `start` on.

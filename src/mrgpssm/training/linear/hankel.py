@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mrgpssm.baselines.base import Recording
-from mrgpssm.baselines.lags import bridge
-from mrgpssm.baselines.regression import compress
-from mrgpssm.baselines.statespace import reflect
+from mrgpssm.data.ranges import Recording
+from mrgpssm.training.linear.lags import bridge
+from mrgpssm.training.linear.regression import compress
+from mrgpssm.training.linear.statespace import reflect
 
 
 @dataclass(frozen=True)

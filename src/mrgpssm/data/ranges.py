@@ -1,4 +1,7 @@
-"""Leave out training data: whole sequences if there are three or more, contiguous blocks otherwise."""
+"""Scaled recordings, and ways to leave some of their rows out.
+
+Whole sequences are left out if there are three or more, contiguous blocks otherwise.
+"""
 
 import itertools
 from collections.abc import Collection, Iterable
@@ -9,6 +12,25 @@ import numpy as np
 _BLOCKS = 5
 _WARMUP = 50
 _SMALLEST = 1e-12
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Inputs (T, D_u) and outputs (T, D_y) in training standard deviations; missing outputs are NaN."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def rows(self, rows: slice) -> "Recording":
+        """The given rows as a recording."""
+        return Recording(self.inputs[rows], self.outputs[rows])
+
+    def column(self, number: int) -> "Recording":
+        """The recording with one of its outputs."""
+        return Recording(self.inputs, self.outputs[:, [number]])
 
 
 @dataclass(frozen=True)

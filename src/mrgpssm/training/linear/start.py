@@ -1,0 +1,156 @@
+"""Where training starts from a linear model: its modes, shared out to the components, in coordinates that are bounded.
+
+A mode with time constant τ, in rows, goes to the slowest component that takes at least `_STEPS` steps in τ, or to the
+fastest. A component's step is R rows, over which the input is held:
+
+    x_{t+R} = A^R x_t + (I + A + ... + A^{R-1}) B u_t.
+
+Its norm must be below ρ = 1 - 1 / memory. With γ between the largest modulus of a pole and ρ, and
+
+    P = Σ_k (A^R / γ)^kᵀ Q (A^R / γ)^k,    Q > 0,
+
+a discrete Lyapunov equation, the norm of P^{1/2} A^R P^{-1/2} is below γ. Q weighs a state by what it adds to the
+output, so that no direction of the new state is invisible and none is out of proportion. A rotation to the principal
+axes of the states over the training data changes no norm.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+
+from mrgpssm.data.ranges import Recording
+from mrgpssm.training.linear.statespace import StateSpace
+from mrgpssm.training.linear.subspace import identify
+
+_STEPS = 4  # steps of a component in the shortest time constant that is its own
+_VISIBLE = 1e-4  # share of Q that every state has
+_SPARE_POLE, _SPARE_SEED = 0.9, 0  # states that no mode has taken: random inputs, not yet seen in the output
+
+
+class LinearPart(NamedTuple):
+    """One component: x' = A x + B u + b and the output C x.
+
+    Its states are around `rest` with deviations `spreads` (d,), the largest of which is 1.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+    b: np.ndarray
+    C: np.ndarray
+    rest: np.ndarray
+    spreads: np.ndarray
+
+
+class LinearStart(NamedTuple):
+    """All components, and the error (D_y,) of the linear model on rows left out."""
+
+    parts: tuple[LinearPart, ...]
+    errors: np.ndarray
+
+
+def find_start(
+    recordings: list[Recording], resolutions: tuple[int, ...], latent_dim: int, rho: float
+) -> LinearStart | None:
+    """The linear model of some recordings as components of `latent_dim` states; None if none could be identified."""
+    found = identify(recordings, latent_dim * len(resolutions))
+    if found is None:
+        return None
+    model, inputs = found.model, np.concatenate([r.inputs for r in recordings])
+    slowest, parts = int(np.argmax(resolutions)), []
+    for part, (R, rows) in enumerate(zip(resolutions, assign_modes(model, resolutions, latent_dim), strict=True)):
+        A, B = hold(model.A[np.ix_(rows, rows)], model.B[rows], R)
+        offset = model.c if part == slowest else np.zeros_like(model.c)
+        parts.append(place(A, B, model.C[:, rows], offset, inputs[::R], rho, latent_dim))
+    return LinearStart(tuple(parts), found.errors)
+
+
+def assign_modes(model: StateSpace, resolutions: tuple[int, ...], latent_dim: int) -> list[list[int]]:
+    """The states of every component; those of a pair of poles stay together. Fast modes may find no room.
+
+    A is block-diagonal, with one row for a real pole and two for a pair.
+    """
+    found: list[list[int]] = [[] for _ in resolutions]
+    slow_first = sorted(range(len(resolutions)), key=lambda part: -resolutions[part])
+    for rows in sorted(_blocks(model.A), key=lambda rows: -_time_constant(model.A, rows)):
+        own = [p for p in slow_first if resolutions[p] * _STEPS <= _time_constant(model.A, rows)] or slow_first[-1:]
+        others = [p for p in slow_first[::-1] if p not in own]
+        home = next((p for p in [*own, *others] if len(found[p]) + len(rows) <= latent_dim), None)
+        if home is not None:
+            found[home] += rows
+    return found
+
+
+def _blocks(A: np.ndarray) -> list[list[int]]:
+    """The rows of every diagonal block."""
+    edges = [i for i in range(len(A) + 1) if i in (0, len(A)) or not (A[:i, i:].any() or A[i:, :i].any())]
+    return [list(range(a, b)) for a, b in itertools.pairwise(edges)]
+
+
+def _time_constant(A: np.ndarray, rows: list[int]) -> float:
+    """In rows of the data."""
+    own, none = A[np.ix_(rows, rows)], np.zeros((1, len(rows)))
+    return StateSpace.of(own, none.T, none, none[:, :1], none[0, :1]).memory()
+
+
+def hold(A: np.ndarray, B: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """A and B of a step over so many rows, with the input held."""
+    gain, power = np.zeros_like(A), np.eye(len(A))
+    for _ in range(rows):
+        gain, power = gain + power, A @ power
+    return power, gain @ B
+
+
+def place(
+    A: np.ndarray, B: np.ndarray, C: np.ndarray, offset: np.ndarray, inputs: np.ndarray, rho: float, latent_dim: int
+) -> LinearPart:
+    """A component of `latent_dim` states whose norm is below ρ, in the principal axes of its states."""
+    n, spare = len(A), latent_dim - len(A)
+    size = np.max(np.abs(np.linalg.eigvals(A)), initial=0.0)
+    if size >= rho:  # a longer memory than the component may have
+        A = A * (rho * (1 - 1e-3) / size)
+        size = rho * (1 - 1e-3)
+    rest, spreads = np.zeros(n), np.zeros(n)
+    if n:
+        A, B, C = _balance(A, B, C, inputs, 0.5 * (size + rho))
+        rest = np.linalg.pinv(C) @ offset
+        spreads = _list_states(A, B, inputs).std(axis=0)
+    more = np.random.default_rng(_SPARE_SEED).standard_normal((spare, B.shape[1]))
+    idle = min(_SPARE_POLE, 0.95 * rho) * np.eye(spare)
+    if spare:
+        more /= np.maximum(_list_states(idle, more, inputs).std(axis=0), 1e-9)[:, None]
+    whole = np.zeros((latent_dim, latent_dim))
+    whole[:n, :n], whole[n:, n:] = A, idle
+    return LinearPart(
+        whole,
+        np.concatenate([B, more]),
+        np.concatenate([rest - A @ rest, np.zeros(spare)]),
+        np.hstack([C, np.zeros((len(C), spare))]),
+        np.concatenate([rest, np.zeros(spare)]),
+        np.concatenate([spreads, np.ones(spare)]),
+    )
+
+
+def _balance(
+    A: np.ndarray, B: np.ndarray, C: np.ndarray, inputs: np.ndarray, norm: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same system with |A|₂ <= `norm`, in the principal axes of its states; the largest deviation is 1."""
+    states = _list_states(A, B, inputs)
+    scatter = np.atleast_2d(np.cov(states.T)) + 1e-12 * np.eye(len(A))
+    shown = np.trace(C @ scatter @ C.T)
+    weights = C.T @ C / max(shown, 1e-12) + _VISIBLE / len(A) * np.diag(1 / np.diag(scatter))
+    P = solve_discrete_lyapunov((A / norm).T, weights)
+    values, vectors = np.linalg.eigh((P + P.T) / 2)
+    values = np.maximum(values, 1e-12 * values[-1])
+    root, inverse = (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
+    sizes, axes = np.linalg.eigh(root @ scatter @ root.T)
+    axes, scale = axes[:, ::-1], 1 / np.sqrt(sizes[-1])
+    T, back = scale * axes.T @ root, inverse @ axes / scale
+    return T @ A @ back, T @ B, C @ back
+
+
+def _list_states(A: np.ndarray, B: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    """(T, n) states over the inputs, from zero."""
+    zero = np.zeros((1, len(A)))
+    return StateSpace.of(A, B, zero, np.zeros((1, B.shape[1])), np.zeros(1)).states(inputs, zero[0])[:-1]

@@ -1,0 +1,166 @@
+"""A linear start: the model begins as the linear model that was identified, in coordinates where its norm is bounded."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from recordings import recording, wiener_hammerstein
+from scipy.signal import lfilter
+
+from mrgpssm import MRGPSSM, Bands, Sequence, Training
+from mrgpssm.arrays.precision import floating_point
+from mrgpssm.data import Scaling
+from mrgpssm.data.ranges import Recording
+from mrgpssm.errors import ConfigError, DataError
+from mrgpssm.model import spectral_norm
+from mrgpssm.spec import make_spec
+from mrgpssm.training.linear.start import assign_modes, find_start, hold, place
+from mrgpssm.training.linear.statespace import StateSpace
+from mrgpssm.training.linear.subspace import identify
+from mrgpssm.training.planning import make_plan
+
+pytestmark = pytest.mark.once
+
+
+def blocks(*poles: complex) -> np.ndarray:
+    """A block-diagonal A with these poles; of a pair, one is given."""
+    sizes = [2 if np.imag(p) else 1 for p in poles]
+    A, at = np.zeros((sum(sizes), sum(sizes))), 0
+    for p, n in zip(poles, sizes, strict=True):
+        A[at : at + n, at : at + n] = np.array([[np.real(p), -np.imag(p)], [np.imag(p), np.real(p)]])[:n, :n]
+        at += n
+    return A
+
+
+def run(A, B, b, C, start, inputs):
+    """(T, D_y) outputs, row by row."""
+    x, found = start, []
+    for u in inputs:
+        found.append(C @ x)
+        x = A @ x + B @ u + b
+    return np.array(found)
+
+
+def scaled(data: list[Sequence]) -> list[Recording]:
+    scaling = Scaling.fit(data)
+    return [Recording(scaling.inputs(s.inputs), scaling.outputs(s.outputs)) for s in data]
+
+
+def test_a_held_step_is_so_many_rows():
+    rng = np.random.default_rng(0)
+    A, B, u = 0.3 * rng.standard_normal((3, 3)), rng.standard_normal((3, 2)), rng.standard_normal(2)
+    x = start = rng.standard_normal(3)
+    for _ in range(7):
+        x = A @ x + B @ u
+    power, gain = hold(A, B, 7)
+    np.testing.assert_allclose(power @ start + gain @ u, x, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_placed_component_is_the_same_system_and_its_norm_is_bounded(seed):
+    """Also with poles that nearly coincide, where modal coordinates are far from orthogonal."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((4, 4))
+    A = mixing @ blocks(0.9, 0.9 + 1e-4, 0.6 + 0.5j) @ np.linalg.inv(mixing)
+    B, C, offset = rng.standard_normal((4, 1)), rng.standard_normal((2, 4)), rng.standard_normal(2)
+    inputs = rng.standard_normal((400, 1))
+    part = place(A, B, C, offset, inputs, 0.98, 6)
+    assert np.linalg.norm(part.A, 2) < 0.98
+    ours = run(part.A, part.B, part.b, part.C, part.rest, inputs)
+    theirs = run(A, B, np.zeros(4), C, np.zeros(4), inputs) + offset
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6 * np.abs(theirs).max())
+    assert np.all(part.C[:, 4:] == 0)
+    assert part.spreads.max() == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_pole_beyond_the_memory_is_drawn_in():
+    part = place(np.array([[0.9999]]), np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), np.ones((50, 1)), 0.99, 1)
+    assert 0.98 < np.linalg.norm(part.A, 2) < 0.99
+
+
+def test_modes_go_to_the_component_whose_steps_fit_them():
+    A = blocks(0.3, 0.999, 0.96 * np.exp(0.1j), 0.5)  # 1, 1000, 24 and 1.4 rows
+    model = StateSpace.of(A, np.ones((5, 1)), np.ones((1, 5)), np.zeros((1, 1)), np.zeros(1))
+    assert assign_modes(model, (30, 5, 1), 2) == [[1], [2, 3], [4, 0]]
+    assert assign_modes(model, (1,), 5) == [[1, 2, 3, 4, 0]]
+    assert assign_modes(model, (1,), 2) == [[1, 4]]  # a pair has no room beside the slow one
+
+
+def test_an_order_is_not_chosen_for_what_noise_alone_explains():
+    rng = np.random.default_rng(1)
+    u = rng.standard_normal((3000, 1))
+    y = lfilter([0, 1.0], np.poly([0.9, 0.7]), u[:, 0])[:, None] + 0.1 * rng.standard_normal((3000, 1))
+    found = identify([Recording(u, y)])
+    assert found is not None
+    assert found.settings.order == 2
+    np.testing.assert_allclose(found.errors, 0.1, rtol=0.1)
+    np.testing.assert_allclose(np.sort(np.abs(np.linalg.eigvals(found.model.A))), [0.7, 0.9], atol=0.03)
+
+
+@pytest.mark.parametrize("resolutions", [(1,), (4, 1)], ids=str)
+def test_training_begins_at_the_linear_model(resolutions):
+    """The mean of the first model, with all v at zero, is the free run of the linear model at each component's steps."""
+    data = [wiener_hammerstein(seed, 1200) for seed in (0, 1)]
+    given = {"resolutions": resolutions, "latent_dim": 6, "emission": "linear", "precision": "float64", "inducing": 5}
+    spec = make_spec(given | {"start": "linear", "memory": 300}).complete()
+    scaling = Scaling.fit(data)
+    with floating_point("float64"):
+        _, fleet = make_plan(spec, data, scaling)
+        ssm = jax.tree.map(lambda x: x[0], fleet)
+        inputs = scaling.inputs(data[0].inputs)
+        start = find_start(scaled(data), resolutions, 6, 1 - 1 / 300)
+        assert start is not None
+        np.testing.assert_allclose(np.sqrt(ssm.observation_variance()), start.errors, rtol=1e-5)
+        for component, part, R in zip(ssm.components, start.parts, resolutions, strict=True):
+            dynamics, some = component.dynamics(), inputs[::R]
+            assert float(spectral_norm(dynamics)) < 1 - 1 / 300
+            x, ours = component.initial.mean, []
+            for u in jnp.asarray(some):
+                ours.append(component.emission(x))
+                x, _ = dynamics.transition(x, dynamics.forcing(u), jnp.asarray(1.0), dynamics.gp.mean)
+            theirs = run(part.A, part.B, part.b, part.C, part.rest, some)
+            np.testing.assert_allclose(np.array(ours), theirs, atol=1e-6)
+
+
+def test_every_fold_starts_from_what_it_trains_on():
+    """Poison in the recording that a fold leaves out changes nothing in its start, and something in the others'."""
+    data = [wiener_hammerstein(seed, 400) for seed in range(3)]
+    bad = [*data[:2], Sequence(-5 * data[2].inputs, np.cumsum(data[2].outputs, axis=0), name="bad")]
+    spec = make_spec({"resolutions": (1,), "latent_dim": 2, "emission": "linear", "inducing": 3, "folds": 3,
+                      "start": "linear"}).complete()  # fmt: skip
+    with floating_point("float32"):
+        clean, dirty = (make_plan(spec, some, Scaling.fit(some))[1] for some in (data, bad))
+    changed = [
+        any(not np.array_equal(a[member], b[member]) for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(dirty), strict=True))
+        for member in range(4)
+    ]  # fmt: skip
+    assert changed == [True, True, True, False]
+
+
+def test_the_gaussian_process_learns_what_the_linear_model_leaves():
+    data, test = [wiener_hammerstein(seed, 1500) for seed in (0, 1)], wiener_hammerstein(9, 1000)
+    found = identify(scaled(data))
+    assert found is not None
+    linear = found.model.run(scaled([*data, test])[2].inputs, Recording(np.empty((0, 1)), np.empty((0, 1))))
+    sd = Scaling.fit(data).output_sd
+    left = np.sqrt(np.mean((linear * sd + Scaling.fit(data).output_mean - test.outputs)[100:] ** 2))
+    model = MRGPSSM(
+        resolutions=(1,),
+        latent_dim=6,
+        inducing=20,
+        emission="linear",
+        training=Training(start="linear", learning_rate=0.02, samples=4, windows=8, window=40, cycles=2, steps=200),
+        bands=Bands(calibrate=False),
+    ).fit(data, progress=False)
+    error = np.sqrt(np.mean((model.simulate(test, samples=10).mean - test.outputs)[100:] ** 2))
+    assert error < 0.5 * left
+    assert 0 < model.radius_.max() < np.inf
+
+
+def test_what_cannot_start_linear_is_one_sentence(monkeypatch):
+    training = Training(start="linear", samples=2, windows=2, window=8, buffer=2, cycles=1, steps=1)
+    with pytest.raises(ConfigError, match='start="linear" needs emission="linear"'):
+        MRGPSSM((1,), training=training).fit(recording(0), progress=False)
+    monkeypatch.setattr("mrgpssm.training.linear.start.identify", lambda *given: None)
+    with pytest.raises(DataError, match="No linear model of NOx could be identified"):
+        MRGPSSM((1,), latent_dim=1, inducing=3, emission="linear", training=training).fit(recording(0), progress=False)
