@@ -1,5 +1,7 @@
 """Small recordings that several tests share; the golden model files were trained on them, so they never change."""
 
+from typing import Any
+
 import numpy as np
 from scipy.signal import butter, cheby1, lfilter
 
@@ -19,6 +21,11 @@ def recording(seed: int, rows: int = 160) -> Sequence:
 def wiener_hammerstein(seed: int, rows: int) -> Sequence:
     """Two filters of order three with a saturation between them."""
     rng = np.random.default_rng(seed)
-    u = 1.6 * lfilter(*butter(4, 0.4), rng.standard_normal(rows + 100))[100:]
-    y = lfilter(*cheby1(3, 1, 0.15), np.tanh(1.2 * lfilter(*cheby1(3, 0.5, 0.2), u) + 0.2))
+    u = 1.6 * _filter(butter(4, 0.4), rng.standard_normal(rows + 100))[100:]
+    y = _filter(cheby1(3, 1, 0.15), np.tanh(1.2 * _filter(cheby1(3, 0.5, 0.2), u) + 0.2))
     return Sequence(u[:, None], 7 + 3 * y[:, None] + 0.01 * rng.standard_normal((rows, 1)), name=f"seed {seed}")
+
+
+def _filter(design: Any, signal: np.ndarray) -> np.ndarray:
+    numerator, denominator = design
+    return np.asarray(lfilter(numerator, denominator, signal))

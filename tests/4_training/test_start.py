@@ -89,7 +89,7 @@ def test_modes_go_to_the_component_whose_steps_fit_them():
 def test_an_order_is_not_chosen_for_what_noise_alone_explains():
     rng = np.random.default_rng(1)
     u = rng.standard_normal((3000, 1))
-    y = lfilter([0, 1.0], np.poly([0.9, 0.7]), u[:, 0])[:, None] + 0.1 * rng.standard_normal((3000, 1))
+    y = np.asarray(lfilter([0, 1.0], np.poly([0.9, 0.7]), u[:, 0]))[:, None] + 0.1 * rng.standard_normal((3000, 1))
     found = identify([Recording(u, y)])
     assert found is not None
     assert found.settings.order == 2

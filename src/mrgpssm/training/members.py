@@ -99,7 +99,7 @@ def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart]) -> SSM[Co
         scales, centres = jnp.concatenate([spreads, rest + 1]), jnp.concatenate([part.rest, rest])
         fading = jnp.sqrt(1 - jnp.linalg.norm(part.A, 2) ** 2)
         new: dict[str, Any] = {
-            "transition.mean.raw_contraction": contraction_inverse(part.A / mean.rho),
+            "transition.mean.raw_contraction": contraction_inverse(jnp.asarray(part.A) / mean.rho),
             "transition.mean.B": part.B,
             "transition.mean.b": part.b,
             "transition.gp.kernel.raw_amplitude": positive_inverse(jnp.full_like(error, _START_AMPLITUDE)),
