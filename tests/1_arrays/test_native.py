@@ -19,8 +19,8 @@ pytestmark = [
     pytest.mark.float64,  # both precisions are tried in the pass that has both
     pytest.mark.skipif(not native.ready(), reason="no native kernel here: no C++ compiler, or turned off"),
 ]
-# windows, steps, samples, latent dimensions, inducing points, inputs: odd ones, one lane, several groups of lanes
 _NUDGES = 8
+# windows, steps, samples, latent dimensions, inducing points, inputs: odd ones, one lane, several groups of lanes
 SIZES = [(1, 1, 1, 1, 1, 1), (3, 7, 5, 2, 5, 1), (2, 4, 50, 4, 21, 1), (5, 12, 33, 2, 50, 4)]
 
 

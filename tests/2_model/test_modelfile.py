@@ -113,6 +113,13 @@ def test_a_fitted_model_and_its_file_simulate_alike(tmp_path):
         MRGPSSM().save(tmp_path / "none.mrgpssm")
 
 
+def test_a_file_from_before_there_was_a_memory_is_read_with_that_of_its_time(golden):
+    def forget(content, _):
+        del content["structure"]["memory"]
+
+    assert parse_model(changed(golden, forget), "old").spec.structure.memory == 100
+
+
 def test_every_truncation_and_many_bit_flips_are_found(golden):
     for length in range(0, len(golden), 97):
         with pytest.raises(ModelFileError):

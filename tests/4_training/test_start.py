@@ -8,13 +8,15 @@ from recordings import recording, wiener_hammerstein
 from scipy.signal import lfilter
 
 from mrgpssm import MRGPSSM, Bands, Sequence, Training
+from mrgpssm.arrays.params import contraction, contraction_inverse
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling
 from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.model import spectral_norm
 from mrgpssm.spec import make_spec
-from mrgpssm.training.linear.start import assign_modes, find_start, hold, place
+from mrgpssm.training.fleet import Member, find_starts, make_fleet
+from mrgpssm.training.linear.start import assign_modes, find_start, hold, place, shift
 from mrgpssm.training.linear.statespace import StateSpace
 from mrgpssm.training.linear.subspace import identify
 from mrgpssm.training.planning import make_plan
@@ -64,7 +66,7 @@ def test_a_placed_component_is_the_same_system_and_its_norm_is_bounded(seed):
     A = mixing @ blocks(0.9, 0.9 + 1e-4, 0.6 + 0.5j) @ np.linalg.inv(mixing)
     B, C, offset = rng.standard_normal((4, 1)), rng.standard_normal((2, 4)), rng.standard_normal(2)
     inputs = rng.standard_normal((400, 1))
-    part = place(A, B, C, offset, inputs, 0.98, 6)
+    (part,) = shift([place(A, B, C, inputs, 50, 6)], offset)
     assert np.linalg.norm(part.A, 2) < 0.98
     ours = run(part.A, part.B, part.b, part.C, part.rest, inputs)
     theirs = run(A, B, np.zeros(4), C, np.zeros(4), inputs) + offset
@@ -73,9 +75,40 @@ def test_a_placed_component_is_the_same_system_and_its_norm_is_bounded(seed):
     assert part.spreads.max() == pytest.approx(1.0, rel=0.05)
 
 
-def test_a_pole_beyond_the_memory_is_drawn_in():
-    part = place(np.array([[0.9999]]), np.ones((1, 1)), np.ones((1, 1)), np.zeros(1), np.ones((50, 1)), 0.99, 1)
+@pytest.mark.parametrize("pole", [0.9899, 0.98999999, 0.9999])
+def test_a_pole_at_or_beyond_the_memory_is_drawn_in(pole):
+    """And what the fleet makes of it is finite in float32."""
+    part = place(np.array([[pole]]), np.ones((1, 1)), np.ones((1, 1)), np.ones((50, 1)), 100, 1)
     assert 0.98 < np.linalg.norm(part.A, 2) < 0.99
+    raw = contraction_inverse(jnp.asarray(part.A / 0.99, jnp.float32))
+    np.testing.assert_allclose(0.99 * np.asarray(contraction(raw)), part.A, rtol=1e-4)
+
+
+def test_a_slow_mode_is_identified_as_one_of_the_memory_and_others_keep_their_place():
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((4000, 1))
+    slow, fast = (np.asarray(lfilter([0, 1.0], [1, -pole], u[:, 0])) for pole in (0.9995, 0.8))
+    start = find_start([Recording(u, (0.05 * slow + fast)[:, None])], (1,), 2, 100)
+    assert start is not None
+    poles = np.sort(np.abs(np.linalg.eigvals(start.parts[0].A)))
+    np.testing.assert_allclose(poles, [0.8, 0.985], atol=0.02)
+
+
+def test_components_without_modes_leave_the_offset_to_the_others():
+    """All modes are fast: the slow component has spare states alone, and the fast one rests at the offset."""
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((2000, 1))
+    y = 3 + np.asarray(lfilter([0, 1.0], [1, -0.5], u[:, 0]))[:, None]
+    start = find_start([Recording(u, y)], (30, 1), 2, 100)
+    assert start is not None
+    assert sum(float((part.C @ part.rest)[0]) for part in start.parts) == pytest.approx(3, abs=0.05)
+    assert not start.parts[0].C.any()
+
+
+def test_inputs_that_do_not_vary_leave_finite_numbers():
+    part = place(blocks(0.9, 0.5), np.ones((2, 1)), np.ones((1, 2)), np.zeros((30, 1)), 100, 3)
+    assert all(np.isfinite(values).all() for values in part)
+    assert np.abs(part.B).max() < 1e4
 
 
 def test_modes_go_to_the_component_whose_steps_fit_them():
@@ -108,7 +141,7 @@ def test_training_begins_at_the_linear_model(resolutions):
         _, fleet = make_plan(spec, data, scaling)
         ssm = jax.tree.map(lambda x: x[0], fleet)
         inputs = scaling.inputs(data[0].inputs)
-        start = find_start(scaled(data), resolutions, 6, 1 - 1 / 300)
+        start = find_start(scaled(data), resolutions, 6, 300)
         assert start is not None
         np.testing.assert_allclose(np.sqrt(ssm.observation_variance()), start.errors, rtol=1e-5)
         for component, part, R in zip(ssm.components, start.parts, resolutions, strict=True):
@@ -137,6 +170,25 @@ def test_every_fold_starts_from_what_it_trains_on():
     assert changed == [True, True, True, False]
 
 
+def test_every_output_starts_from_its_own_model_and_one_without_stays_at_the_preset(monkeypatch):
+    """Also where all members are of one group, as in a sweep."""
+    data = [wiener_hammerstein(seed, 400) for seed in range(2)]
+    both = [Sequence(s.inputs, np.column_stack([s.outputs, s.inputs[::-1]]), name=s.name) for s in data]
+    given = {"resolutions": (1,), "latent_dim": 2, "emission": "linear", "inducing": 3, "start": "linear"}
+    spec, scaling = make_spec(given).complete(), Scaling.fit(both)
+    members = [Member(0, 0, n, (n,), np.ones(2, bool), 0) for n in range(2)]
+    one, other = find_starts(spec.structure, both, [scaling], members)
+    assert one is not None
+    assert other is not None
+    assert not np.allclose(one.parts[0].C, other.parts[0].C)
+    monkeypatch.setattr("mrgpssm.training.fleet.find_starts", lambda *given: [one, None])
+    with floating_point("float32"):
+        _, ssm = make_fleet(spec, both, [scaling], members)
+        emissions = np.asarray(getattr(ssm.components[0].emission, "C"))  # noqa: B009
+    np.testing.assert_allclose(emissions[0], one.parts[0].C, rtol=1e-5)
+    np.testing.assert_array_equal(emissions[1], [[1, 0]])
+
+
 def test_the_gaussian_process_learns_what_the_linear_model_leaves():
     data, test = [wiener_hammerstein(seed, 1500) for seed in (0, 1)], wiener_hammerstein(9, 1000)
     found = identify(scaled(data))
@@ -159,8 +211,8 @@ def test_the_gaussian_process_learns_what_the_linear_model_leaves():
 
 def test_what_cannot_start_linear_is_one_sentence(monkeypatch):
     training = Training(start="linear", samples=2, windows=2, window=8, buffer=2, cycles=1, steps=1)
-    with pytest.raises(ConfigError, match='start="linear" needs emission="linear"'):
+    with pytest.raises(ConfigError, match="needs emission='linear'; got 'identity'"):
         MRGPSSM((1,), training=training).fit(recording(0), progress=False)
-    monkeypatch.setattr("mrgpssm.training.linear.start.identify", lambda *given: None)
-    with pytest.raises(DataError, match="No linear model of NOx could be identified"):
+    monkeypatch.setattr("mrgpssm.training.linear.start.identify", lambda *given, **more: None)
+    with pytest.raises(DataError, match="No linear model could be identified"):
         MRGPSSM((1,), latent_dim=1, inducing=3, emission="linear", training=training).fit(recording(0), progress=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from mrgpssm.advice.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
 from mrgpssm.arrays.drive import Drive
-from mrgpssm.data import Scaling, Sequence
+from mrgpssm.data import Scaling, Sequence, fill
 from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import DataError
 from mrgpssm.spec import MEMORY, Spec, make_spec
@@ -116,7 +116,8 @@ def _may_start_linear(given: Spec) -> bool:
     """Whether the options that were given leave room for a linear start."""
     structure = given.structure
     open_to = structure.emission in (None, "linear") and given.training.start != "preset"
-    return open_to and structure.preset == "stable" and not structure.cascade and not structure.joint
+    plain = structure.preset == "stable" and not structure.cascade and not structure.joint
+    return open_to and plain and structure.latent_dim is None
 
 
 def _find_orders(training: list[Sequence]) -> list[Identified]:
@@ -127,9 +128,9 @@ def _find_orders(training: list[Sequence]) -> list[Identified]:
     """
     if sum(map(len, training)) < _ENOUGH:
         return []
-    scaling, found = Scaling.fit(training), []
+    scaling, filled, found = Scaling.fit(training), [fill(s).sequence for s in training], []
     for column in range(len(training[0].output_names)):
-        some = [(s.inputs[:_LOOKED_AT], s.outputs[:_LOOKED_AT]) for s in training]
+        some = [(s.inputs[:_LOOKED_AT], s.outputs[:_LOOKED_AT]) for s in filled]
         model = identify([Recording(scaling.inputs(u), scaling.outputs(y)[:, [column]]) for u, y in some])
         if model is None or model.errors.max() > _TRUSTED or model.model.memory() > _SEEN:
             return []
@@ -145,7 +146,7 @@ def _start_linear(orders: list[Identified], reasons: list[Reason]) -> tuple[Sett
     settings |= {"emission": "linear", "start": "linear", "learning_rate": 0.02, "samples": 10, "windows": 10}
     settings["memory"] = max(MEMORY, round(4 * longest))
     return settings, [
-        reasons[0]._replace(why=f"the slowest mode fades in {longest:.0f} rows, which a window holds"),
+        reasons[0]._replace(why=f"the slowest mode fades in {longest:.0f} rows, not much longer than a window"),
         Reason(
             ("latent_dim", "start"),
             "{latent_dim} latent dimensions, from a linear model on",

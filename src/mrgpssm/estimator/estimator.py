@@ -81,7 +81,7 @@ class MRGPSSM:
         kernel: Covariance of the Gaussian processes: "rbf", "matern32", "matern52", or a kernel of your own, a
             subclass of `mrgpssm.gp.AbstractKernel` or an instance of one, such as `Matern32()`.
         emission: How a state shows in the outputs: "identity" (its first dimensions), "linear", "nonlinear", or your
-            own, of `mrgpssm.model.AbstractEmission`.
+            own, of `mrgpssm.model.AbstractEmission` ("identity").
         scheme: How training draws trajectories: "full_mc", "marginal", "analytic", or your own, of
             `mrgpssm.rollout.AbstractScheme`. Free runs are always full Monte Carlo.
         training: How the model is learned: `Training(steps=100, restarts=3)`, and so on.

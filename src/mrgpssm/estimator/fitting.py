@@ -16,6 +16,7 @@ from mrgpssm.prediction.fitted import FittedModel, write_model
 from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
+from mrgpssm.training.fleet import check_start
 from mrgpssm.training.planning import fold_scalings, make_plan
 from mrgpssm.training.runs import RunDirectory, session, write_json
 
@@ -30,10 +31,7 @@ def check_data(spec: Spec, training: list[Sequence]) -> None:
             f"latent_dim must be at least {outputs} to model {outputs} outputs jointly; "
             f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
         )
-    if spec.training.start == "linear" and (
-        spec.structure.emission != "linear" or spec.structure.preset != "stable" or spec.structure.cascade
-    ):
-        raise ConfigError('start="linear" needs emission="linear" and preset="stable", and no cascade.')
+    check_start(spec)
     window_steps = spec.training.buffer + spec.training.window
     check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
     shortest = min(map(len, training))

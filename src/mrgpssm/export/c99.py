@@ -106,7 +106,8 @@ def _check_parts(model: RuntimeModel) -> None:
     """A C file has one kernel and one emission."""
     if model.arrays.kernel != "rbf" or model.arrays.emission:
         raise ConfigError(
-            "A C file holds the kernel rbf and the emission identity alone; use --format stablehlo, or fit with these."
+            "A C file holds the kernel rbf and the emission identity alone; use --format stablehlo, or fit with "
+            'kernel="rbf" and emission="identity".'
         )
 
 

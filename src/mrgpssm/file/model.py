@@ -14,7 +14,7 @@ import numpy as np
 
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.file.tensors import Tensors, check_finite, find_tensor, pack, unpack
-from mrgpssm.spec import HIDDEN_UNITS, INGREDIENTS, Number, Structure, Whole, options_of
+from mrgpssm.spec import HIDDEN_UNITS, INGREDIENTS, MEMORY, Number, Structure, Whole, options_of
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -22,6 +22,8 @@ FORMAT_VERSION = 1
 _KIND = "mrgpssm-model"
 _KEYS = {"version", "structure", "inputs", "outputs", "units", "dt", "rounds", "seen", "provenance"}
 _STRUCTURE = set(options_of(Structure))
+# Options that the first files of this format do not have, and what their models were made with.
+_LATER = {"memory": MEMORY}
 # The tensors of a component and their axes: d latent dimensions, m inducing points, u drives, z = d + u.
 _COMPONENT = {
     "initial.mean": "d",
@@ -164,7 +166,8 @@ def _check_version(number: Any) -> None:
 
 
 def _read_structure(table: Any, own: Mapping[str, Any]) -> Structure:
-    if not isinstance(table, dict) or {key for key, value in table.items() if value is not None} != _STRUCTURE:
+    table = _LATER | table if isinstance(table, dict) else {}
+    if {key for key, value in table.items() if value is not None} != _STRUCTURE:
         raise ModelFileError(f"the options of its structure are not those of format {FORMAT_VERSION}.")
     for key in INGREDIENTS:
         if not isinstance(table[key], str):

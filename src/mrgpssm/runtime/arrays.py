@@ -14,7 +14,6 @@ from mrgpssm.spec import Structure
 
 _FLOOR, _RAW_LIMIT, _MAX_JITTER = 1e-6, 100.0, 1e-1
 JITTER = {"float32": 1e-5, "float64": 1e-8}
-# Preset: the bound on |I + A|, and whether q(v) is stored whitened.
 
 
 def _matern32(squared_distance: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ class Structure(OptionSection):
     )
     memory: int = option(
         None,
-        Whole(2, 1_000_000),
+        Whole(2, 5_000),
         "Longest memory of a component in its own steps: the spectral norm of I + A is below 1 - 1 / memory.",
         fixed=MEMORY,
     )

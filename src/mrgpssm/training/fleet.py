@@ -15,7 +15,7 @@ import numpy as np
 from mrgpssm.arrays.types import Key
 from mrgpssm.data import Scaling, Sequence, apply_drive, check_alike, check_lengths, fill
 from mrgpssm.data.ranges import Recording
-from mrgpssm.errors import DataError
+from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec, Structure
 from mrgpssm.training.backfit import Plan
@@ -88,31 +88,46 @@ def make_fleet(
     if structure.drive:
         ssm = start_on_data(ssm, series, tasks)
     if spec.training.start == "linear":
+        check_start(spec)
         ssm = start_linear(ssm, find_starts(structure, driven, scalings, members))
     settings = TrainingSettings.of(spec.training, structure.scheme)
     return Plan(settings, series, tasks, structure.resolutions, unseen), ssm
 
 
+def check_start(spec: Spec) -> None:
+    """Refuse a linear start of a model that cannot hold a linear model."""
+    structure = spec.structure
+    if spec.training.start != "linear":
+        return
+    needs = {"emission": "linear", "preset": "stable", "cascade": False}
+    for name, value in needs.items():
+        if (own := getattr(structure, name)) != value:
+            raise ConfigError(
+                f'start="linear" needs {name}={value!r}; got {own!r:.80}. Change it, or use start="preset".'
+            )
+
+
 def find_starts(
     structure: Structure, driven: list[Sequence], scalings: SequenceOf[Scaling], members: SequenceOf[Member]
-) -> list[LinearStart]:
-    """A linear model for every member, identified on what it trains on; restarts share theirs."""
-    found: dict[tuple[int, bytes, int], LinearStart] = {}
+) -> list[LinearStart | None]:
+    """A linear model for every member, identified on what it trains on; restarts share theirs.
+
+    A member whose rows show none, such as a fold where an output is hardly measured, starts at the preset's values.
+    """
+    found: dict[tuple[tuple[int, ...], bytes, int], LinearStart | None] = {}
     for member in members:
-        key = (member.group, member.training.tobytes(), member.scaling)
+        key = (member.columns, member.training.tobytes(), member.scaling)
         if key not in found:
             scaling, columns = scalings[member.scaling], list(member.columns)
             own = [s for s, trains in zip(driven, member.training, strict=True) if trains]
             recordings = [Recording(scaling.inputs(s.inputs), scaling.outputs(s.outputs)[:, columns]) for s in own]
-            start = find_start(recordings, structure.resolutions, structure.latent_dim, 1 - 1 / structure.memory)
-            if start is None:
-                names = ", ".join(driven[0].output_names[column] for column in columns)
-                raise DataError(
-                    f"No linear model of {names} could be identified to start from; give longer recordings whose "
-                    'inputs vary, or start="preset".'
-                )
-            found[key] = start
-    return [found[member.group, member.training.tobytes(), member.scaling] for member in members]
+            found[key] = find_start(recordings, structure.resolutions, structure.latent_dim, structure.memory)
+    if not any(found.values()):
+        raise DataError(
+            "No linear model could be identified to start from; give longer recordings whose inputs vary, or use "
+            'start="preset".'
+        )
+    return [found[member.columns, member.training.tobytes(), member.scaling] for member in members]
 
 
 def rank_restarts(bounds: np.ndarray) -> np.ndarray:

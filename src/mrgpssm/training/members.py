@@ -81,14 +81,18 @@ def start_on_data(ssm: SSM[Component], series: Series, tasks: Task) -> SSM[Compo
     return eqx.filter_vmap(one)(ssm, tasks)
 
 
-def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart]) -> SSM[Component]:
+def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart | None]) -> SSM[Component]:
     """Members at linear models, one each; their Gaussian processes are small and know nothing yet.
+
+    A member without one stays as it is.
 
     Lengthscales and inducing inputs follow the deviations of the states, and the observation noise starts at the error
     of the linear model. Process noise starts at what adds a tenth of that to the output.
     """
     dtype = ssm.raw_observation_noise.dtype
-    together = jax.tree.map(lambda *values: jnp.asarray(np.stack(values), dtype), *starts)
+    found = jnp.asarray([start is not None for start in starts])
+    some = next(start for start in starts if start is not None)
+    together = jax.tree.map(lambda *values: jnp.asarray(np.stack(values), dtype), *(start or some for start in starts))
 
     def place(component: Component, part: LinearPart, error: Scalar) -> Component:
         mean, gp = component.transition.mean, component.transition.gp
@@ -119,7 +123,10 @@ def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart]) -> SSM[Co
         changed = (placed, positive_inverse(errors))
         return eqx.tree_at(lambda s: (s.components, s.raw_observation_noise), member, changed)
 
-    return eqx.filter_vmap(one)(ssm, together)
+    def choose(new: Float[Array, "f ..."], old: Float[Array, "f ..."]) -> Float[Array, "f ..."]:
+        return jnp.where(found.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(choose, eqx.filter_vmap(one)(ssm, together), ssm)
 
 
 @functools.lru_cache(maxsize=32)

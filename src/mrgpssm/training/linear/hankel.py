@@ -12,7 +12,7 @@ import numpy as np
 from mrgpssm.data.ranges import Recording
 from mrgpssm.training.linear.lags import bridge
 from mrgpssm.training.linear.regression import compress
-from mrgpssm.training.linear.statespace import reflect
+from mrgpssm.training.linear.statespace import LARGEST_POLE, limit, reflect
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,15 @@ class Observability:
         kept = values > 1e-10 * np.max(values, initial=1e-300)
         return cls(view, (left * np.sqrt(values))[:, kept], outputs)
 
-    def modes(self, order: int) -> Modes | None:
-        """Stable poles and mode shapes of the given order; None if the data do not support this order."""
+    def modes(self, order: int, largest: float = LARGEST_POLE) -> Modes | None:
+        """Stable poles up to `largest` and mode shapes of the given order; None if the data do not support it."""
         shift = self.vectors[:, :order]
         if shift.shape[1] < order or len(shift) - self.outputs < order:
             return None
         A = np.linalg.lstsq(shift[: -self.outputs], shift[self.outputs :], rcond=None)[0]
         poles, basis = np.linalg.eig(A)
         shapes = shift[: self.outputs] @ basis
-        return Modes(_root(reflect(poles), self.view.stride), shapes)
+        return Modes(limit(_root(reflect(poles), self.view.stride), largest), shapes)
 
 
 def _root(poles: np.ndarray, stride: int) -> np.ndarray:

@@ -26,6 +26,9 @@ from mrgpssm.training.linear.subspace import identify
 
 _STEPS = 4  # steps of a component in the shortest time constant that is its own
 _VISIBLE = 1e-4  # share of Q that every state has
+_INSIDE = 1.5  # poles are at most 1 - 1.5 / memory, so that there is room below the bound for a norm
+_LEAST_ROWS = 20  # of a component, to see how far its states go
+_STILL = 1e-3  # the least deviation that states are scaled by
 _SPARE_POLE, _SPARE_SEED = 0.9, 0  # states that no mode has taken: random inputs, not yet seen in the output
 
 
@@ -51,19 +54,30 @@ class LinearStart(NamedTuple):
 
 
 def find_start(
-    recordings: list[Recording], resolutions: tuple[int, ...], latent_dim: int, rho: float
+    recordings: list[Recording], resolutions: tuple[int, ...], latent_dim: int, memory: int
 ) -> LinearStart | None:
-    """The linear model of some recordings as components of `latent_dim` states; None if none could be identified."""
-    found = identify(recordings, latent_dim * len(resolutions))
+    """The linear model of some recordings as components of `latent_dim` states; None if none could be identified.
+
+    A mode that is slower than the memory of the slowest component is identified as one of that memory.
+    """
+    largest = 1 - _INSIDE / memory
+    found = identify(recordings, latent_dim * len(resolutions), largest=largest ** (1 / max(resolutions)))
     if found is None:
         return None
     model, inputs = found.model, np.concatenate([r.inputs for r in recordings])
-    slowest, parts = int(np.argmax(resolutions)), []
-    for part, (R, rows) in enumerate(zip(resolutions, assign_modes(model, resolutions, latent_dim), strict=True)):
+    parts = []
+    for R, rows in zip(resolutions, assign_modes(model, resolutions, latent_dim), strict=True):
         A, B = hold(model.A[np.ix_(rows, rows)], model.B[rows], R)
-        offset = model.c if part == slowest else np.zeros_like(model.c)
-        parts.append(place(A, B, model.C[:, rows], offset, inputs[::R], rho, latent_dim))
-    return LinearStart(tuple(parts), found.errors)
+        seen = inputs[::R] if len(inputs) > _LEAST_ROWS * R else inputs
+        parts.append(place(A, B, model.C[:, rows], seen, memory, latent_dim))
+    return LinearStart(tuple(shift(parts, model.c)), found.errors)
+
+
+def shift(parts: list[LinearPart], offset: np.ndarray) -> list[LinearPart]:
+    """The same components, whose states rest where the outputs have this offset, as far as their states can show it."""
+    rest = np.linalg.pinv(np.hstack([part.C for part in parts])) @ offset
+    each = np.split(rest, np.cumsum([len(part.A) for part in parts])[:-1])
+    return [p._replace(rest=own, b=own - p.A @ own) for p, own in zip(parts, each, strict=True)]
 
 
 def assign_modes(model: StateSpace, resolutions: tuple[int, ...], latent_dim: int) -> list[list[int]]:
@@ -102,34 +116,21 @@ def hold(A: np.ndarray, B: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarra
     return power, gain @ B
 
 
-def place(
-    A: np.ndarray, B: np.ndarray, C: np.ndarray, offset: np.ndarray, inputs: np.ndarray, rho: float, latent_dim: int
-) -> LinearPart:
-    """A component of `latent_dim` states whose norm is below ρ, in the principal axes of its states."""
-    n, spare = len(A), latent_dim - len(A)
-    size = np.max(np.abs(np.linalg.eigvals(A)), initial=0.0)
-    if size >= rho:  # a longer memory than the component may have
-        A = A * (rho * (1 - 1e-3) / size)
-        size = rho * (1 - 1e-3)
-    rest, spreads = np.zeros(n), np.zeros(n)
+def place(A: np.ndarray, B: np.ndarray, C: np.ndarray, inputs: np.ndarray, memory: int, latent_dim: int) -> LinearPart:
+    """A component of `latent_dim` states whose norm is below 1 - 1 / memory, in the principal axes of its states."""
+    n, spare, bound = len(A), latent_dim - len(A), 1 - 1 / memory
+    size = float(np.max(np.abs(np.linalg.eigvals(A)), initial=0.0))
+    if size > 1 - _INSIDE / memory:  # a mode that has found no room in a slower component
+        A, size = A * ((1 - _INSIDE / memory) / size), 1 - _INSIDE / memory
     if n:
-        A, B, C = _balance(A, B, C, inputs, 0.5 * (size + rho))
-        rest = np.linalg.pinv(C) @ offset
-        spreads = _list_states(A, B, inputs).std(axis=0)
+        A, B, C = _balance(A, B, C, inputs, 0.5 * (size + bound))
     more = np.random.default_rng(_SPARE_SEED).standard_normal((spare, B.shape[1]))
-    idle = min(_SPARE_POLE, 0.95 * rho) * np.eye(spare)
-    if spare:
-        more /= np.maximum(_list_states(idle, more, inputs).std(axis=0), 1e-9)[:, None]
+    idle = min(_SPARE_POLE, 0.95 * bound) * np.eye(spare)
+    more = more / np.maximum(_list_states(idle, more, inputs).std(axis=0), _STILL)[:, None]
     whole = np.zeros((latent_dim, latent_dim))
     whole[:n, :n], whole[n:, n:] = A, idle
-    return LinearPart(
-        whole,
-        np.concatenate([B, more]),
-        np.concatenate([rest - A @ rest, np.zeros(spare)]),
-        np.hstack([C, np.zeros((len(C), spare))]),
-        np.concatenate([rest, np.zeros(spare)]),
-        np.concatenate([spreads, np.ones(spare)]),
-    )
+    B, C, zero = np.concatenate([B, more]), np.hstack([C, np.zeros((len(C), spare))]), np.zeros(latent_dim)
+    return LinearPart(whole, B, zero, C, zero, _list_states(whole, B, inputs).std(axis=0))
 
 
 def _balance(
@@ -137,7 +138,7 @@ def _balance(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same system with |A|₂ <= `norm`, in the principal axes of its states; the largest deviation is 1."""
     states = _list_states(A, B, inputs)
-    scatter = np.atleast_2d(np.cov(states.T)) + 1e-12 * np.eye(len(A))
+    scatter = np.atleast_2d(np.cov(states.T)) + _STILL**2 * np.eye(len(A))
     shown = np.trace(C @ scatter @ C.T)
     weights = C.T @ C / max(shown, 1e-12) + _VISIBLE / len(A) * np.diag(1 / np.diag(scatter))
     P = solve_discrete_lyapunov((A / norm).T, weights)
@@ -145,7 +146,7 @@ def _balance(
     values = np.maximum(values, 1e-12 * values[-1])
     root, inverse = (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
     sizes, axes = np.linalg.eigh(root @ scatter @ root.T)
-    axes, scale = axes[:, ::-1], 1 / np.sqrt(sizes[-1])
+    axes, scale = axes[:, ::-1], 1 / max(np.sqrt(sizes[-1]), _STILL)
     T, back = scale * axes.T @ root, inverse @ axes / scale
     return T @ A @ back, T @ B, C @ back
 

@@ -128,4 +128,9 @@ def reflect(poles: np.ndarray) -> np.ndarray:
     """Poles outside the unit circle reflected into it, and no modulus above `LARGEST_POLE`."""
     size = np.abs(poles)
     inside = np.where(size > 1, 1 / np.maximum(size, 1.0), size)
-    return poles * np.minimum(inside, LARGEST_POLE) / np.maximum(size, 1e-300)
+    return limit(poles * inside / np.maximum(size, 1e-300), LARGEST_POLE)
+
+
+def limit(poles: np.ndarray, largest: float) -> np.ndarray:
+    """The same poles with no modulus above `largest`."""
+    return poles * np.minimum(1.0, largest / np.maximum(np.abs(poles), 1e-300))

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from mrgpssm.data.ranges import Recording, RowFold, RowRange, folds, judge, merge, take_tests, whole
 from mrgpssm.training.linear.hankel import Modes, Observability, View, factor
 from mrgpssm.training.linear.regression import compress, solve, take_out
-from mrgpssm.training.linear.statespace import StateSpace
+from mrgpssm.training.linear.statespace import LARGEST_POLE, StateSpace
 from mrgpssm.training.linear.trials import run_left_out
 
 ORDERS = (1, 2, 3, 4, 6, 8, 10)
@@ -39,18 +39,19 @@ class SubspaceSettings:
 class SubspaceSearch:
     """Models of some recordings, all outputs together, for any settings and row ranges; factors are kept.
 
-    Without `direct`, D is zero.
+    Without `direct`, D is zero. No pole has a modulus above `largest`.
     """
 
     recordings: list[Recording]
     rows: int = ROWS
     direct: bool = True
+    largest: float = LARGEST_POLE
     memo: dict = field(default_factory=dict)
 
     def fit(self, settings: SubspaceSettings, pieces: tuple[RowRange, ...]) -> StateSpace | None:
         """The model of these row ranges; None where they do not support the order."""
         seen = observe(self.recordings, pieces, View(settings.horizon, settings.stride), self.memo)
-        modes = seen.modes(settings.order)
+        modes = seen.modes(settings.order, self.largest)
         return None if modes is None else fit_inputs(modes, cut_out(self.recordings, pieces), self.rows, self.direct)
 
     def fit_whole(self, settings: SubspaceSettings) -> StateSpace | None:
@@ -82,16 +83,22 @@ class Identified:
     errors: np.ndarray
 
 
-def identify(recordings: list[Recording], most: int = ORDERS[-1], direct: bool = False) -> Identified | None:
+def identify(
+    recordings: list[Recording], most: int = ORDERS[-1], direct: bool = False, largest: float = LARGEST_POLE
+) -> Identified | None:
     """The model of the smallest order, up to `most`, that is as good as any on rows left out, where there is one."""
-    split, search = folds([len(r) for r in recordings], FOLDS), SubspaceSearch(recordings, direct=direct)
+    split, search = folds([len(r) for r in recordings], FOLDS), SubspaceSearch(recordings, ROWS, direct, largest)
     measured = take_tests([r.outputs for r in recordings], split)
     found: list[tuple[float, SubspaceSettings, np.ndarray]] = []
     with threadpool_limits(1, user_api="blas"):  # the matrices are small
         for settings in list_settings(recordings, tuple(order for order in ORDERS if order <= most)):
             held = search.run_left_out(settings, split)
-            if held is not None and np.isfinite(score := float(np.mean(judge(held, measured, split)))):
-                found.append((score, settings, np.sqrt(np.nanmean((held - measured) ** 2, axis=0))))
+            if held is None:
+                continue
+            score, squares = float(np.mean(judge(held, measured, split))), (held - measured) ** 2
+            counts = np.isfinite(squares).sum(axis=0)
+            if np.isfinite(score) and counts.all():
+                found.append((score, settings, np.sqrt(np.nansum(squares, axis=0) / counts)))
         best = min((score for score, *_ in found), default=0.0)
         level = sorted((f for f in found if f[0] <= best + _LEVEL), key=lambda f: (f[1].order, f[0]))
         models = ((settings, search.fit_whole(settings), errors) for _, settings, errors in level)
