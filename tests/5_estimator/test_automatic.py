@@ -96,6 +96,19 @@ def test_a_system_of_high_order_starts_from_a_linear_model_of_that_order():
     assert choose(Spec(), long_data(1), validated=False).spec.training.start == "preset"
 
 
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [(wiener_hammerstein(0, 3000), "start from a linear model"), (recording(0), "use these by themselves")],
+    ids=["high order", "low order"],
+)
+def test_suggest_says_what_a_fit_would_do(data, says, tmp_path, capsys):
+    table = pd.DataFrame(np.hstack([data.inputs, data.outputs]), columns=[*data.input_names, *data.output_names])
+    table.to_csv(tmp_path / "log.csv", index=False)
+    names = ["--inputs", ",".join(data.input_names), "--outputs", ",".join(data.output_names)]
+    command("suggest", str(tmp_path / "log.csv"), *names, "--dt", str(data.dt))
+    assert says in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("data", [long_data(), long_data(2), [recording(0)]], ids=["many", "few", "short"])
 def test_what_is_suggested_is_what_is_chosen(data):
     """One set of resolutions in the answer, the outputs' own reasons, and the fit."""

@@ -88,7 +88,7 @@ def _choose_settings(training: list[Sequence], linear: bool) -> tuple[Settings, 
     reasons = [Reason(("resolutions",), "resolutions {resolutions}", why)]
     sizes = Reason(("latent_dim", "inducing"), "{latent_dim} latent dimensions, {inducing} inducing points")
     cycles = "{cycles} cycles of {steps} steps"
-    if linear and len(training) < MANY and (orders := _find_orders(training)):
+    if linear and (orders := find_orders(training)):
         return _start_linear(orders, reasons)
     if rows < LONG:
         settings |= _SHORT | {"window": room.window, "buffer": room.buffer}
@@ -120,13 +120,13 @@ def _may_start_linear(given: Spec) -> bool:
     return open_to and plain and structure.latent_dim is None
 
 
-def _find_orders(training: list[Sequence]) -> list[Identified]:
-    """Linear models of all outputs, where they speak for a linear start; else none.
+def find_orders(training: list[Sequence]) -> list[Identified]:
+    """Linear models of all outputs of a few recordings, where they speak for a linear start; else none.
 
-    They do where one has a high order and all explain most of their output by modes that a window can hold: the
-    Gaussian process then has the rest to learn, in the right number of dimensions.
+    They do where one has a high order and all explain most of their output by modes that fade soon: the Gaussian
+    process then has the rest to learn, in the right number of dimensions.
     """
-    if sum(map(len, training)) < _ENOUGH:
+    if len(training) >= MANY or sum(map(len, training)) < _ENOUGH:
         return []
     scaling, filled, found = Scaling.fit(training), [fill(s).sequence for s in training], []
     for column in range(len(training[0].output_names)):

@@ -5,14 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.advice.automatic import choose
+from mrgpssm.advice.automatic import find_orders
 from mrgpssm.advice.refine import neighbours, refine
 from mrgpssm.advice.suggest import suggest as propose
 from mrgpssm.cli.flags import Dt, Files, InputNames, Json, OutputNames, TimeName, split_names
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.data.tables import Columns, read_sequences
 from mrgpssm.errors import ConfigError, need
-from mrgpssm.spec import Spec
 
 
 def suggest(
@@ -51,7 +50,7 @@ def suggest(
     if ranked:
         rows = [(", ".join(map(str, r.resolutions)), f"{r.total:.0f}") for r in ranked]
         print_rows("Short training", ("resolutions", "lower bound"), rows)
-    say(_answer(found, ranked, choose(Spec(), sequences, validated=False).spec))
+    say(_answer(found, ranked, bool(find_orders(sequences))))
 
 
 def _as_json(found, ranked) -> dict[str, Any]:
@@ -66,14 +65,14 @@ def _as_json(found, ranked) -> dict[str, Any]:
     }
 
 
-def _answer(found, ranked, chosen: Spec) -> str:
+def _answer(found, ranked, linear: bool) -> str:
     """The recommended resolutions: those a fit would use, or those preferred by short training."""
     windows = f"--window {found.window} --buffer {found.buffer}"
     own = ",".join(map(str, found.resolutions))
     best = ",".join(map(str, ranked[0].resolutions)) if ranked else own
     if best != own:
         return f"Short training prefers other resolutions than fit would use: --resolutions {best} {windows}"
-    if chosen.training.start == "linear":
+    if linear:
         instead = "start from a linear model at resolution 1; to use these instead"
         return f"mrgpssm fit and MRGPSSM() {instead}: --resolutions {own} {windows}"
     return f"mrgpssm fit and MRGPSSM() use these by themselves: --resolutions {own} {windows}"
