@@ -39,10 +39,25 @@ def test_the_golden_file_predicts_what_it_always_did():
     assert run.units == model.fitted_.units == {"Temp": "K"}
 
 
-def test_what_is_loaded_is_written_again_byte_for_byte(golden, tmp_path):
-    load(GOLDEN).save(tmp_path / "again.mrgpssm")
-    assert (tmp_path / "again.mrgpssm").read_bytes() == golden
+def drop_later(provenance: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """The provenance without options that the old one did not know yet."""
+    sections = {name: {key: provenance[name][key] for key in old[name]} for name in ("training", "bands")}
+    return provenance | sections
+
+
+def test_what_is_loaded_is_written_again(golden, tmp_path):
     assert pack_model(unpack_model(golden, "file")) == golden
+    load(GOLDEN).save(tmp_path / "again.mrgpssm")
+    (old, tensors), (new, again) = (
+        unpack(data, KIND, "file") for data in (golden, (tmp_path / "again.mrgpssm").read_bytes())
+    )
+    assert new | {"provenance": drop_later(new["provenance"], old["provenance"])} == old
+    assert again.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert again[name].dtype == tensor.dtype
+        np.testing.assert_array_equal(again[name], tensor)
+    load(tmp_path / "again.mrgpssm").save(tmp_path / "third.mrgpssm")
+    assert (tmp_path / "third.mrgpssm").read_bytes() == (tmp_path / "again.mrgpssm").read_bytes()
 
 
 ODD_PROVENANCE = [
@@ -72,7 +87,7 @@ def test_a_restart_that_was_given_up_has_no_bound_after_loading_either(golden):
     bounds = [[None, *content["bounds"][0][1:]], content["bounds"][1]]
     model = parse_model(changed(golden, put("provenance", "bounds", bounds)), "m")
     assert model.bounds[0, 0] == -np.inf
-    assert model.provenance.to_json() == content | {"bounds": bounds}
+    assert drop_later(model.provenance.to_json(), content) == content | {"bounds": bounds}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The law of measurements: density and gradient against SciPy and differences, recovery, use, folds."""
 
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -11,11 +12,17 @@ from scipy.stats import t as student
 
 from mrgpssm import MRGPSSM, ConfigError
 from mrgpssm.cli import main
-from mrgpssm.data import masks, take_unseen, trained_on, with_copies
+from mrgpssm.data import Scaling, masks, take_unseen, trained_on, with_copies
+from mrgpssm.estimator.choosing import fold_ensembles
+from mrgpssm.estimator.fitting import leave_model, read_folds
 from mrgpssm.estimator.noise import Runs, conformal_factors, fit_law, fit_noise, objective
+from mrgpssm.estimator.unseen import Judged
 from mrgpssm.file.model import feature_count
+from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.runtime.noise import StudentNoise, features
 from mrgpssm.spec import arrange
+from mrgpssm.training.planning import list_members
+from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
@@ -121,8 +128,44 @@ def test_one_recording_can_be_folded():
 
 @pytest.fixture(scope="module")
 def fitted():
-    model = MRGPSSM((3, 1), **arrange(**SMALL, folds=2, noise="student", restarts=2))
+    model = MRGPSSM((3, 1), **arrange(**SMALL, folds=2, fold_restarts=3, noise="student", restarts=2, ensemble=2))
     return model.fit([recording(i) for i in range(3)], progress=False)
+
+
+def test_members_of_a_fold_train_on_the_same_rows_from_other_starts():
+    spec = MRGPSSM((3, 1), **arrange(**SMALL, folds=2, fold_restarts=3, restarts=2)).spec.complete()
+    members = list_members(spec, 4, 1)
+    assert [m.number for m in members] == list(range(8))
+    assert [m.scaling for m in members] == [0, 0, 1, 1, 1, 2, 2, 2]
+    everything, first, second = [True] * 4, [False, True, False, True], [True, False, True, False]
+    np.testing.assert_array_equal([m.training for m in members], [everything] * 2 + [first] * 3 + [second] * 3)
+
+
+def test_the_best_restarts_of_a_fold_are_its_ensemble():
+    """Two outputs, two restarts each, then two folds of three; every member is told by its place in the fleet."""
+    spec = MRGPSSM((3, 1), **arrange(**SMALL, folds=2, fold_restarts=3, restarts=2, ensemble=2)).spec.complete()
+    bounds = np.array([9.0, 9, 1, 3, 2, 5, 4, 6, 9, 9, 3, 2, 1, 7, 8, 9])
+    alive = np.ones(16, bool)
+    alive[[7, 13, 14, 15]] = False
+    fleet: Any = SimpleNamespace(bounds=bounds, alive=alive, state=SimpleNamespace(ssm=np.arange(16)))
+    found: Any = dict(fold_ensembles(spec, fleet, 2))
+    assert found == {0: ((3, 10), (4, 11))}  # of the other fold, no restart of the second output is left
+    alive[13] = True
+    assert dict(fold_ensembles(spec, fleet, 2))[1] == ((5, 13),)
+
+
+def test_the_models_of_folds_are_kept(fitted, tmp_path):
+    assert list(fitted.folds_) == [0, 1]
+    for k, fold in fitted.folds_.items():
+        assert len(fold.ensemble) == 2
+        own = Scaling.fit(trained_on([recording(i) for i in range(3)], 2, k))
+        np.testing.assert_allclose(fold.scaling.output_mean, own.output_mean)
+    run = RunDirectory(tmp_path)
+    leave_model(run, Judged(fitted.fitted_, None, None, fitted.folds_))
+    again = read_folds(run)
+    assert list(again) == [0, 1]
+    for k, fold in fitted.folds_.items():
+        assert model_bytes(again[k]) == model_bytes(fold)
 
 
 def test_folds_calibrate_without_validation(fitted):
@@ -144,7 +187,9 @@ def test_bands_follow_the_law(fitted):
 
 def test_restarts_are_those_of_a_fit_without_folds(fitted):
     """Folds are further members: they must not change what the others learn."""
-    alone = MRGPSSM((3, 1), **arrange(**SMALL, restarts=2)).fit([recording(i) for i in range(3)], progress=False)
+    alone = MRGPSSM((3, 1), **arrange(**SMALL, restarts=2, ensemble=2)).fit(
+        [recording(i) for i in range(3)], progress=False
+    )
     first, second = (m.simulate(recording(5).inputs, samples=4).mean for m in (alone, fitted))
     np.testing.assert_allclose(first, second, rtol=2e-3, atol=2e-3)
 
@@ -172,7 +217,7 @@ def test_what_cannot_work_is_refused(given, says):
 def test_folds_that_were_all_given_up_are_spoken_of():
     model = MRGPSSM((3, 1), **arrange(**SMALL, folds=2))
     with (
-        mock.patch("mrgpssm.estimator.fitting.fold_members", return_value=iter(())),
+        mock.patch("mrgpssm.estimator.fitting.fold_ensembles", return_value=iter(())),
         pytest.warns(UserWarning, match="the bands are not calibrated"),
     ):
         model.fit([recording(0), recording(1)], progress=False)

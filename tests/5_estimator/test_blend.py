@@ -22,10 +22,11 @@ from mrgpssm.blend.weigh import MOST_SHARE, RIDGE, find_shares
 from mrgpssm.cli import main
 from mrgpssm.data import Scaling, Seen, unseen_rows
 from mrgpssm.errors import Interrupted
+from mrgpssm.estimator.fitting import leave_model
 from mrgpssm.estimator.noise import Runs, fit_law
+from mrgpssm.estimator.unseen import Judged
 from mrgpssm.file import pack, unpack
 from mrgpssm.file.tensors import BLEND_KIND
-from mrgpssm.prediction.fitted import write_model
 from mrgpssm.spec import Bands, Training, arrange
 
 pytestmark = pytest.mark.once
@@ -344,19 +345,19 @@ def test_odd_metadata_are_refused_in_one_sentence(saved, change, says):
 
 
 class Pretend:
-    """In place of `MRGPSSM.fit`: an untrained model, left in the folder, or a stop at one of the calls."""
+    """In place of `MRGPSSM.fit`: untrained models of the whole and of all folds, left in the folder."""
 
-    def __init__(self, stop: int = 0):
-        self.stop, self.calls = stop, []
+    def __init__(self, lost: tuple[int, ...] = ()):
+        self.lost, self.calls = lost, []
 
     def __call__(self, model, sequences, validation=None, progress=True, run_dir=None):
-        if len(self.calls) + 1 == self.stop:
-            raise Interrupted("somebody said stop")
         self.calls.append((model.spec, [s.name for s in sequences]))
-        model.fitted_ = untrained(resolutions=(3, 1)).fitted_
+        fitted = untrained(resolutions=(3, 1)).fitted_
+        folds = {k: fitted for k in range(model.bands.folds) if k not in self.lost}
+        model.fitted_, model.folds_ = fitted, folds
         if run_dir is not None:
-            Path(run_dir).mkdir(parents=True)
-            write_model(run_dir.model, model.fitted_)
+            run_dir.root.mkdir(parents=True)
+            leave_model(run_dir, Judged(fitted, None, None, folds))
         return model
 
     def fit(self, blend: Blend, *data: Any, **given: Any) -> Blend:
@@ -368,38 +369,47 @@ class Pretend:
 
 
 def small_blend() -> Blend:
-    model = MRGPSSM((3, 1), **arrange(**SMALL, folds=3, noise="student"))
+    model = MRGPSSM((3, 1), **arrange(**SMALL, restarts=2, folds=3, noise="student"))
     return Blend([model, StaticTrees((), (), rounds=3)], folds=2)
 
 
-def test_a_model_in_a_blend_has_no_bands_and_the_same_settings_in_every_fold():
+def test_a_model_in_a_blend_has_no_bands_and_trains_its_folds_along():
     pretend = Pretend()
     pretend.fit(small_blend(), [recording(k) for k in range(4)])
-    assert [names for _, names in pretend.calls] == [
-        ["seed 1", "seed 3"],
-        ["seed 0", "seed 2"],
-        [f"seed {k}" for k in range(4)],
-    ]
-    specs = [spec for spec, _ in pretend.calls]
-    assert specs[0] == specs[1] == specs[2]
-    assert specs[0].bands == Bands(folds=0, noise="gaussian", calibrate=False)
+    ((spec, names),) = pretend.calls
+    assert names == [f"seed {k}" for k in range(4)]
+    assert spec.bands == Bands(folds=2, fold_restarts=2, noise="gaussian", calibrate=False)
+    pretend.fit(small_blend(), [recording(0)], validation=recording(1))
+    assert pretend.calls[1][0].bands.folds == 0
+
+
+def test_a_fold_without_a_model_is_left_out_and_said():
+    data = [recording(k) for k in range(4)]
+    with pytest.warns(UserWarning, match="Fold 2 of 2 is left out: a part could not be trained in it"):
+        found = Pretend(lost=(1,)).fit(small_blend(), data)
+    assert np.isfinite(found.shares_.to_numpy()).all()
+    with pytest.raises(FitError, match="No fold could be trained"), pytest.warns(UserWarning, match="is left out"):
+        Pretend(lost=(0, 1)).fit(small_blend(), data)
 
 
 def test_a_blend_that_was_cut_short_goes_on_and_another_one_is_refused(tmp_path):
     data, root = [recording(k) for k in range(4)], tmp_path / "run"
     whole = Pretend().fit(small_blend(), data)
-    first, second = Pretend(stop=3), Pretend()
-    with pytest.raises(Interrupted, match="finished are kept, go on by calling fit again with the same data"):
+    first, second = Pretend(), Pretend()
+    with (
+        mock.patch.object(StaticTrees, "fit", side_effect=Interrupted("somebody said stop")),
+        pytest.raises(Interrupted, match="finished are kept, go on by calling fit again with the same data"),
+    ):
         first.fit(small_blend(), data, run_dir=root)
     with pytest.raises(ConfigError, match="holds another run: its data differs"):
         second.fit(small_blend(), data[:3], run_dir=root)
     found = second.fit(small_blend(), data, run_dir=root)
-    assert (len(first.calls), len(second.calls)) == (2, 1)
-    assert {path.parent.relative_to(root).as_posix() for path in root.rglob("*.mrgpssm")} == {
-        ".",
-        "folds/1/mrgpssm",
-        "folds/2/mrgpssm",
-        "parts/mrgpssm",
+    assert (len(first.calls), len(second.calls)) == (1, 0)
+    assert {path.relative_to(root).as_posix() for path in root.rglob("*.mrgpssm")} == {
+        "model.mrgpssm",
+        "parts/mrgpssm/folds/1.mrgpssm",
+        "parts/mrgpssm/folds/2.mrgpssm",
+        "parts/mrgpssm/model.mrgpssm",
     }
     np.testing.assert_array_equal(found.shares_, whole.shares_)
     np.testing.assert_array_equal(load(root / "model.mrgpssm").shares_, whole.shares_)

@@ -25,7 +25,6 @@ from mrgpssm.data import (
     as_warmup,
     check_alike,
     take_unseen,
-    trained_on,
 )
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
 from mrgpssm.estimator.estimator import MRGPSSM
@@ -48,8 +47,8 @@ class Blend:
     row, are learned on recordings that the parts have not seen: for every fold, each part is trained without some of
     the recordings and simulated over these. The parts of a fold are as large as the final ones, with as many restarts
     and as large an ensemble, so that shares are judged on what the final parts will be. That is the price: a blend of
-    four folds trains every part five times. With validation recordings there are no folds, and shares and law are
-    learned on these.
+    four folds trains every part five times; a state-space model trains all five side by side. With validation
+    recordings there are no folds, and shares and law are learned on these.
 
     The first part has what the others leave, at least a tenth. Arguments are stored as given. What is learned is in
     `fitted_`; `shares_` is a table of it, and `validation_scores_` are scores on what was left out, with bands fitted
@@ -99,8 +98,8 @@ class Blend:
     ) -> "Blend":
         """Learn all parts from one or many recordings, then their shares and the bands.
 
-        With `run_dir`, parts that take a `run_dir` have folders of their own below it, `folds/K/NAME` and `parts/NAME`;
-        started again with the same data and arguments, a blend that was cut short goes on there.
+        With `run_dir`, state-space models have folders of their own below it, `parts/NAME`; started again with the same
+        data and arguments, a blend that was cut short goes on there.
 
         Args:
             sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and
@@ -127,8 +126,9 @@ class Blend:
         first = training[0]
         names = (first.input_names, first.output_names, first.dt)
         held_out = [] if validation is None else as_list(validation, *names)
-        parts, self.chosen_ = settle_parts(name_parts(self._given()), training)
-        folds = find_folds(training, held_out, Whole(2).check("folds", self.folds), parts)
+        count = Whole(2).check("folds", self.folds)
+        parts, self.chosen_ = settle_parts(name_parts(self._given()), training, 0 if held_out else count)
+        folds = find_folds(training, held_out, count, parts)
         if run_dir is not None:
             check_savable(parts, "Without run_dir it can be blended all the same.")
         doubts = doubt_training(training, held_out, _ask_of_data(parts, len(folds)))
@@ -247,21 +247,13 @@ class Blend:
         folds: list[int],
         about: dict[str, Any],
     ) -> pd.DataFrame:
-        """Train the parts of every fold, then those of all recordings; weigh them on what they have not seen."""
+        """Train the parts, and those of every fold; weigh them on what they have not seen."""
+        parts, apart = trainer.fit(training, folds, self.folds)
+        unseen = [(f"fold {k + 1}", own, take_unseen(training, self.folds, k)) for k, own in apart.items()]
         left_out: list[LeftOut] = []
-
-        def run_over(parts: dict[str, Simulator], sequences: list[Sequence], whose: str) -> None:
+        for whose, own, sequences in unseen or [("the blend", parts, held_out)]:
             trainer.stage(f"free runs of {whose}")
-            left_out.extend(run_parts(parts, s, about["scaling"], seed=self.seed) for s in sequences)
-
-        for k in folds:
-            whose = f"fold {k + 1} of {self.folds}"
-            own = trained_on(training, self.folds, k)
-            parts = trainer.fit(own, Path("folds", str(k + 1)), whose)
-            run_over(parts, take_unseen(training, self.folds, k), whose)
-        parts = trainer.fit(training, Path("parts"), "the blend")
-        if held_out:
-            run_over(parts, held_out, "the blend")
+            left_out += [run_parts(own, s, about["scaling"], seed=self.seed) for s in sequences]
         trainer.stage("shares and noise")
         shares = learn_shares(left_out)
         self.fitted_ = FittedBlend(parts, shares, learn_noise(left_out, shares), **about)

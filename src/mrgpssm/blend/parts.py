@@ -1,4 +1,4 @@
-"""The parts of a blend: their names, their settings, and how they are trained, fold by fold."""
+"""The parts of a blend: their names, their settings, and how they and those of its folds are trained."""
 
 import contextlib
 import hashlib
@@ -6,16 +6,16 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from mrgpssm.blend.simulator import Simulator, call, copy_untrained, takes
+from mrgpssm.blend.simulator import Simulator, call, copy_untrained
 from mrgpssm.blend.static import AbstractStatic
 from mrgpssm.data import Scaling, Sequence, take_unseen, trained_on
-from mrgpssm.errors import ConfigError, DataError, DataWarning, Interrupted
+from mrgpssm.errors import ConfigError, DataError, DataWarning, FitError, Interrupted
 from mrgpssm.estimator.estimator import MRGPSSM, from_fitted
+from mrgpssm.estimator.fitting import read_folds
 from mrgpssm.prediction.fitted import read_model
 from mrgpssm.spec import Bands
 from mrgpssm.training.runs import RunDirectory
@@ -43,10 +43,11 @@ def name_parts(given: SequenceOf[Simulator] | Mapping[str, Simulator]) -> Parts:
     return parts
 
 
-def settle_parts(parts: Parts, training: list[Sequence]) -> tuple[Parts, tuple[str, ...]]:
+def settle_parts(parts: Parts, training: list[Sequence], folds: int) -> tuple[Parts, tuple[str, ...]]:
     """Untrained parts whose settings are chosen from all recordings, so that those of a fold are as large.
 
-    The sentences say what was chosen. A state-space model has no bands of its own here.
+    The sentences say what was chosen. A state-space model has no bands of its own here; it trains its folds along, each
+    with as many restarts as the whole.
     """
     settled, reasons = {}, []
     for name, part in parts.items():
@@ -59,7 +60,8 @@ def settle_parts(parts: Parts, training: list[Sequence]) -> tuple[Parts, tuple[s
                 )
             own.set_params(bands=Bands(folds=0, calibrate=False))
             spec, *_ = own.check(training)
-            settled[name] = MRGPSSM.from_spec(spec)
+            bands = replace(spec.bands, folds=folds, fold_restarts=spec.training.restarts)
+            settled[name] = MRGPSSM.from_spec(replace(spec, bands=bands))
             reasons += own.chosen_
         elif isinstance(own, AbstractStatic):
             own.set_params(**asdict(own.choose(training)))
@@ -85,12 +87,12 @@ def find_folds(training: list[Sequence], held_out: list[Sequence], folds: int, p
         except DataError as error:
             warnings.warn(f"Fold {k + 1} of {folds} is left out: {error}", stacklevel=3)
             continue
-        for part in parts.values():
-            if isinstance(part, MRGPSSM):
-                part.check(own)
         found.append(k)
     if not found:
         raise DataError("No fold can be trained; give validation recordings, or fewer folds.")
+    for part in parts.values():
+        if isinstance(part, MRGPSSM):
+            part.check(training)
     _check_measured([s for k in found for s in take_unseen(training, folds, k)])
     return found
 
@@ -107,7 +109,7 @@ def _check_measured(left_out: list[Sequence]) -> None:
 
 @dataclass(frozen=True)
 class PartTrainer:
-    """Trains parts, in folders of `run` where there is one; `stage` hears what is under way."""
+    """Trains parts; state-space models in folders of `run`, where there is one. `stage` hears what is under way."""
 
     parts: Parts
     run: RunDirectory | None
@@ -136,27 +138,45 @@ class PartTrainer:
                 sha.update(values.tobytes())
         self.run.identify(sha.hexdigest(), {"options": settings})
 
-    def fit(self, training: list[Sequence], place: Path, whose: str) -> Parts:
-        """All parts, trained on these sequences; one that has been left in its folder is read.
+    def fit(self, training: list[Sequence], folds: list[int], count: int) -> tuple[Parts, dict[int, Parts]]:
+        """All parts, and for each of `count` folds that is wanted those that have not seen what it leaves out.
 
-        What is doubtful about data is said by the blend, of all recordings.
+        A state-space model trains them all as one fleet. A part that has been left in its folder is read. A fold that
+        one of the parts could not be trained in is left out. What is doubtful about data is said by the blend.
         """
+        whole: Parts = {}
+        apart: dict[int, Parts] = {k: {} for k in folds}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
-            return {name: self._fit_one(name, training, place / name, whose) for name in self.parts}
+            for name, part in self.parts.items():
+                if isinstance(part, MRGPSSM):
+                    whole[name] = model = self._fit_fleet(name, part, training)
+                    for k in apart.keys() & model.folds_.keys():
+                        apart[k][name] = from_fitted(model.folds_[k])
+                    continue
+                for k in apart:
+                    apart[k][name] = self._fit_one(name, trained_on(training, count, k), f"fold {k + 1} of {count}")
+                whole[name] = self._fit_one(name, training, "the blend")
+        for k in [k for k, parts in apart.items() if len(parts) < len(whole)]:
+            warnings.warn(f"Fold {k + 1} of {count} is left out: a part could not be trained in it.", stacklevel=4)
+            del apart[k]
+        if folds and not apart:
+            raise FitError("No fold could be trained; give validation recordings, or lower learning_rate.")
+        return whole, apart
 
-    def _fit_one(self, name: str, training: list[Sequence], place: Path, whose: str) -> Simulator:
-        part = copy_untrained(self.parts[name])
-        if self.run is None or not takes(part.fit, "run_dir"):
-            self.stage(f"{name} of {whose}")
-            call(part.fit, training, progress=self.progress)
-            return part
-        folder = RunDirectory(self.run.root / place, self.run.every)
-        if isinstance(part, MRGPSSM) and folder.model.exists():
+    def _fit_fleet(self, name: str, part: MRGPSSM, training: list[Sequence]) -> MRGPSSM:
+        model, whose = copy_untrained(part), "the blend and of all folds" if part.bands.folds else "the blend"
+        folder = None if self.run is None else RunDirectory(self.run.root / "parts" / name, self.run.every)
+        if folder is not None and folder.model.exists():
             self.stage(f"{name} of {whose}, which is finished")
-            return from_fitted(read_model(folder.model))
+            return from_fitted(read_model(folder.model), read_folds(folder))
         self.stage(f"{name} of {whose}")
-        call(part.fit, training, progress=self.progress, run_dir=folder)
+        return model.fit(training, progress=self.progress, run_dir=folder)
+
+    def _fit_one(self, name: str, training: list[Sequence], whose: str) -> Simulator:
+        part = copy_untrained(self.parts[name])
+        self.stage(f"{name} of {whose}")
+        call(part.fit, training, progress=self.progress)
         return part
 
 

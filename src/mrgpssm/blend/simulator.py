@@ -3,18 +3,20 @@
 import copy
 import inspect
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pandas as pd
 
 from mrgpssm.prediction.forecast import Forecast
+
+S = TypeVar("S", bound="Simulator")
 
 
 @runtime_checkable
 class Simulator(Protocol):
     """A model of outputs given inputs: `MRGPSSM`, every baseline, `Blend` itself, and classes of your own.
 
-    A blend also hands over `warmup`, `samples`, `seed`, `stride`, `progress` and `run_dir` to methods that take them.
+    A blend also hands over `warmup`, `samples`, `seed`, `stride` and `progress` to methods that take them.
     A simulator with `get_params` is copied by its arguments, another one by `copy.deepcopy`.
     """
 
@@ -40,7 +42,7 @@ def takes(method: Callable[..., Any], name: str) -> bool:
     return name in inspect.signature(method).parameters
 
 
-def copy_untrained(part: Simulator) -> Simulator:
+def copy_untrained(part: S) -> S:
     """The same simulator, untrained."""
     get_params: Callable[..., dict[str, Any]] | None = getattr(part, "get_params", None)
     return copy.deepcopy(part) if get_params is None else type(part)(**get_params(deep=False))

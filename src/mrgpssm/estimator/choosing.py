@@ -14,11 +14,13 @@ from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit
 from mrgpssm.training.fleet import rank_restarts
 
+Ensemble = tuple[tuple[SSM[Component], ...], ...]
+
 
 def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The restarts with the best bounds, for every output."""
     groups = spec.structure.groups(len(first.output_names))
-    each = spec.training.restarts + spec.bands.folds
+    each = spec.training.restarts + spec.fold_members
     bounds = fleet.bounds.reshape(len(groups), each)[:, : spec.training.restarts]
     lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
     if lost:
@@ -43,12 +45,20 @@ def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence
     )
 
 
-def fold_members(spec: Spec, fleet: FleetFit, groups: int) -> Iterator[tuple[int, tuple[SSM[Component], ...]]]:
-    """The number of every fold and its models, one per group of outputs; a fold that was given up is left out."""
+def fold_ensembles(spec: Spec, fleet: FleetFit, groups: int) -> Iterator[tuple[int, Ensemble]]:
+    """The number of every fold and its best restarts, one model per group of outputs in each.
+
+    A fold that was given up is left out.
+    """
+    restarts, each = spec.bands.fold_restarts, spec.training.restarts + spec.fold_members
+    places = np.arange(groups * each).reshape(groups, each)[:, spec.training.restarts :]
+    places = places.reshape(groups, spec.bands.folds, restarts)
+    bounds = np.where(fleet.alive, fleet.bounds, -np.inf)
     for k in range(spec.bands.folds):
-        places = [g * (spec.training.restarts + spec.bands.folds) + spec.training.restarts + k for g in range(groups)]
-        if fleet.alive[places].all():
-            yield k, tuple(_member(fleet, i) for i in places)
+        own = np.take_along_axis(places[:, k], rank_restarts(bounds[places[:, k]]), axis=1)
+        rounds = min(spec.training.ensemble, int(fleet.alive[own].sum(axis=1).min()))
+        if rounds:
+            yield k, tuple(tuple(_member(fleet, i) for i in own[:, number]) for number in range(rounds))
 
 
 def _member(fleet: FleetFit, index: int) -> SSM[Component]:

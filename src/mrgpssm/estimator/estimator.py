@@ -1,7 +1,7 @@
 """MRGPSSM: fit, simulate, score, save."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from pathlib import Path
@@ -60,8 +60,9 @@ class MRGPSSM:
     `MRGPSSM((30, 5, 1), preset="paper", training=Training(window_start="initial", order="given", anneal=1.0))`.
 
     Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, `chosen_`,
-    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`. What
-    is doubtful about data is a `DataWarning`, and `doubts_` keeps those of `fit`.
+    and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`; the
+    models of the folds are in `folds_`, by number. What is doubtful about data is a `DataWarning`, and `doubts_` keeps
+    those of `fit`.
 
         model = MRGPSSM().fit(train, run_dir="run")
         run = model.simulate(inputs)
@@ -266,7 +267,7 @@ class MRGPSSM:
             fleet = train(run, spec, training, scaling, held_out, tell_all(shown.steps, *callbacks))
             model = replace(best_restarts(spec, fleet, scaling, training[0]), seen=Seen.of(training, doubts))
             found = judge(model, fleet, training, held_out, shown.stage)
-            self.fitted_, self.history_ = found.model, fleet.history
+            self.fitted_, self.folds_, self.history_ = found.model, found.folds, fleet.history
             self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
             if run is not None:
                 leave_model(run, found)
@@ -402,9 +403,9 @@ class MRGPSSM:
         return self.fitted_.provenance.skipped
 
 
-def from_fitted(fitted: FittedModel) -> MRGPSSM:
-    """The model around what was read from a file."""
+def from_fitted(fitted: FittedModel, folds: Mapping[int, FittedModel] | None = None) -> MRGPSSM:
+    """The model around what was read from a file, and the models of its folds where these are at hand."""
     model = MRGPSSM.from_spec(fitted.spec)
-    model.fitted_, model.history_, model.chosen_ = fitted, (), ()
+    model.fitted_, model.folds_, model.history_, model.chosen_ = fitted, dict(folds or {}), (), ()
     model.uncalibrated_scores_ = model.validation_scores_ = None
     return model

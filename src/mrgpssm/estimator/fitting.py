@@ -9,10 +9,11 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Data, Scaling, Sequence, as_list, check_alike, check_lengths, fill, take_unseen, trained_on
 from mrgpssm.data.doubts import Asked
 from mrgpssm.errors import ConfigError
-from mrgpssm.estimator.choosing import fold_members
+from mrgpssm.estimator.choosing import fold_ensembles
 from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
+from mrgpssm.file import make_directory
 from mrgpssm.native import ready
-from mrgpssm.prediction.fitted import FittedModel, write_model
+from mrgpssm.prediction.fitted import FittedModel, read_model, write_model
 from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit, Progress, begin, fit_fleet
 from mrgpssm.training.checkpoint import fingerprint
@@ -100,19 +101,35 @@ def judge(
     held_out: list[Sequence] | None,
     stage: Callable[[str], None],
 ) -> Judged:
-    """Bands and scores on data that training has not seen, where there is some."""
+    """Bands and scores on data that training has not seen, where there is some.
+
+    Folds without calibration are left as they are: nothing is simulated.
+    """
+    bands = model.spec.bands
     judges = make_judges(model, fleet, training, held_out)
-    if model.spec.bands.folds and not judges:
+    folds = {} if held_out else {judge.number: judge.model for judge in judges}
+    if bands.folds and not judges:
         warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=3)
-    return calibrate_model(model, judges, lambda what, whose: stage(f"calibration: {what} of {whose}"))
+    if not (held_out or bands.calibrate):
+        return Judged(model, None, None, folds)
+    found = calibrate_model(model, judges, lambda what, whose: stage(f"calibration: {what} of {whose}"))
+    return replace(found, folds=folds)
 
 
 def leave_model(run: RunDirectory, found: Judged) -> None:
-    """The scores, where there are some, and then the model: a run that has it is finished."""
+    """The models of the folds and the scores, where there are some, then the model: a run that has it is finished."""
+    for number, fold in found.folds.items():
+        make_directory(run.folds)
+        write_model(run.folds / f"{number + 1}.mrgpssm", fold)
     if found.before is not None and found.after is not None:
         scores = {"validation": found.after, "before_calibration": found.before}
         write_json(run.metrics, {name: table.to_dict("index") for name, table in scores.items()})
     write_model(run.model, found.model)
+
+
+def read_folds(run: RunDirectory) -> dict[int, FittedModel]:
+    """The models of the folds that a finished run has left, by number."""
+    return {int(path.stem) - 1: read_model(path) for path in sorted(run.folds.glob("*.mrgpssm"))}
 
 
 def make_judges(
@@ -124,9 +141,10 @@ def make_judges(
     folds, scalings = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling)
     return [
         Judge(
-            replace(model, ensemble=(members,), scaling=scalings[k]),
+            replace(model, ensemble=ensemble, scaling=scalings[k]),
             take_unseen(training, folds, k),
             f"fold {k + 1} of {folds}",
+            k,
         )
-        for k, members in fold_members(model.spec, fleet, len(model.groups))
+        for k, ensemble in fold_ensembles(model.spec, fleet, len(model.groups))
     ]

@@ -1,7 +1,7 @@
 """What is learned from data that training has not seen: how wide bands are."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -25,20 +25,22 @@ Tell = Callable[[Piece, Measurements, np.ndarray], Table]
 
 @dataclass(frozen=True)
 class Judge:
-    """A model, and sequences it has not seen; `name` is what people are told of those."""
+    """A model, and sequences it has not seen; `name` is what people are told of those, `number` that of a fold."""
 
     model: FittedModel
     unseen: list[Sequence]
     name: str
+    number: int = 0
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The model with its bands, and its scores on unseen data without and with calibration."""
+    """The model with its bands, its scores on unseen data without and with calibration, and the folds by number."""
 
     model: FittedModel
     before: pd.DataFrame | None
     after: pd.DataFrame | None
+    folds: dict[int, FittedModel] = field(default_factory=dict)
 
 
 def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Judged:

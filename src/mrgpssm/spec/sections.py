@@ -174,6 +174,12 @@ class Bands(OptionSection):
         "Further models, each trained without a part of the data; the bands are calibrated on what they left out.",
         fixed=0,
     )
+    fold_restarts: int = option(
+        None,
+        Whole(),
+        "Random starts of every fold; the best of them, as many as `ensemble`, are judged as a mixture.",
+        fixed=1,
+    )
     noise: Literal["gaussian", "student"] = option(
         None,
         Choice("gaussian", "student"),
@@ -204,6 +210,11 @@ class Spec:
     def tables(self) -> dict[str, dict[str, Any]]:
         """All options as JSON values, by the names of the sections in a file."""
         return {title: section.to_json() for title, section in zip(SECTIONS, self.sections, strict=True)}
+
+    @property
+    def fold_members(self) -> int:
+        """Models of all folds, for one group of outputs; they come after the restarts."""
+        return self.bands.folds * self.bands.fold_restarts
 
     def to_json(self) -> dict[str, Any]:
         """All options as JSON values, in one table: no name is in two sections."""

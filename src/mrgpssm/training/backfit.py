@@ -94,6 +94,11 @@ def init_state(settings: TrainingSettings, ssm: SSM[Component], resolutions: tup
     )
 
 
+@eqx.filter_jit
+def _init_states(settings: TrainingSettings, ssm: SSM[Component], resolutions: tuple[int, ...], rows: int) -> FitState:
+    return eqx.filter_vmap(lambda s: init_state(settings, s, resolutions, rows))(ssm)
+
+
 def partial_output(caches: tuple[Cache, ...], team: Team) -> Float[Array, "*f rows y"]:
     """mean(ŷ^(≠l)): the mean output of all components but those that train (paper, supplement E.1)."""
     others = [cache.outputs for index, cache in enumerate(caches) if index not in team]
@@ -137,8 +142,7 @@ _fleet_steps = fleet_program(_steps, _AXES)
 
 def begin(plan: Plan, ssm: SSM[Component]) -> Snapshot:
     """The snapshot before the first step; `ssm` has a leading fleet axis."""
-    rows = plan.series.clock.shape[0]
-    state = eqx.filter_vmap(lambda s: init_state(plan.settings, s, plan.resolutions, rows))(ssm)
+    state = _init_states(plan.settings, ssm, plan.resolutions, plan.series.clock.shape[0])
     members = plan.tasks.columns.shape[0]
     kept, errors = (None, None) if plan.unseen is None else (ssm, np.empty((0, members)))
     return Snapshot(state, 0, 0, np.ones(members, bool), (), kept, errors)

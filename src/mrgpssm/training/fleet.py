@@ -7,7 +7,6 @@ from its seed, group and number alone, so a model gets the same in any fleet.
 from collections.abc import Sequence as SequenceOf
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec, Structure
 from mrgpssm.training.backfit import Plan
 from mrgpssm.training.linear.start import LinearStart, find_start
-from mrgpssm.training.members import init_model, start_linear, start_on_data
+from mrgpssm.training.members import init_models, start_linear, start_on_data
 from mrgpssm.training.series import flatten
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Task
@@ -84,7 +83,7 @@ def make_fleet(
         scaling=jnp.asarray([member.scaling for member in members], jnp.int32),
     )
     inputs, outputs = len(driven[0].input_names), len(members[0].columns)
-    ssm = eqx.filter_vmap(lambda key: init_model(structure, inputs, outputs, key))(tasks.key)
+    ssm = init_models(structure, inputs, outputs, tasks.key)
     if structure.drive:
         ssm = start_on_data(ssm, series, tasks)
     if spec.training.start == "linear":

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.params import contraction_inverse, positive_inverse
-from mrgpssm.arrays.types import Array, Float, Key, Scalar
+from mrgpssm.arrays.types import Array, Float, Key, Keys, Scalar
 from mrgpssm.gp import KERNELS
 from mrgpssm.model import EMISSIONS, PRESETS, SSM, Component, StableMean, init_ssm
 from mrgpssm.spec import Structure
@@ -47,6 +47,13 @@ def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM
     )
 
 
+@eqx.filter_jit
+def init_models(structure: Structure, inputs: int, outputs: int, keys: Keys) -> SSM[Component]:
+    """A model for each of the keys, as one program."""
+    return eqx.filter_vmap(lambda key: init_model(structure, inputs, outputs, key))(keys)
+
+
+@eqx.filter_jit
 def start_on_data(ssm: SSM[Component], series: Series, tasks: Task) -> SSM[Component]:
     """Inducing inputs at random rows that the member trains on, and lengthscales that grow with the number of inputs.
 

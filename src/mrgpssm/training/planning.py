@@ -35,13 +35,14 @@ def list_members(spec: Spec, sequences: int, outputs: int, held_out: int = 0) ->
     Restarts have the first scaling, folds one each after it.
     """
     seed, restarts = spec.training.seed, spec.training.restarts
-    folds = masks(spec.bands.folds, sequences)
+    folds = np.repeat(masks(spec.bands.folds, sequences), spec.bands.fold_restarts, axis=0)
     everything = np.arange(folds.shape[1]) < sequences
     training = np.pad(np.concatenate([np.tile(everything, (restarts, 1)), folds]), ((0, 0), (0, held_out)))
+    scaling = [0] * restarts + [1 + k // spec.bands.fold_restarts for k in range(spec.fold_members)]
     return [
-        Member(seed, group, number, columns, training[number], max(0, number - restarts + 1))
+        Member(seed, group, number, columns, training[number], scaling[number])
         for group, columns in enumerate(spec.structure.groups(outputs))
-        for number in range(restarts + spec.bands.folds)
+        for number in range(restarts + spec.fold_members)
     ]
 
 
@@ -54,10 +55,10 @@ def fold_scalings(spec: Spec, training: Sequences, whole: Scaling) -> list[Scali
 def _mark_unseen(spec: Spec, training: Sequences, held_out: Sequences, filled: list[Filled]) -> np.ndarray:
     """(members, rows of all filled sequences): validation data for everybody, and for every fold what it leaves out."""
     rows = sum(len(f.rows) for f in filled)
-    each = np.zeros((spec.training.restarts + spec.bands.folds, rows), bool)
+    each = np.zeros((spec.training.restarts + spec.fold_members, rows), bool)
     each[:, rows - sum(map(len, held_out)) :] = True
-    for number in range(spec.bands.folds):
-        left_out = unseen_rows(training, spec.bands.folds, number)
+    for number in range(spec.fold_members):
+        left_out = unseen_rows(training, spec.bands.folds, number // spec.bands.fold_restarts)
         each[spec.training.restarts + number, : len(left_out)] |= left_out
     offsets = np.cumsum([0, *(len(f.steps) for f in filled)])
     measured = np.concatenate([first + f.rows for first, f in zip(offsets, filled, strict=False)])

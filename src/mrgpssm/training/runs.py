@@ -47,6 +47,7 @@ class RunDirectory:
         self.identity, self.trace = self.root / "run.json", self.root / "trace.jsonl"
         self.config, self.metrics = self.root / "config.toml", self.root / "metrics.json"
         self.model, self.checkpoints = self.root / "model.mrgpssm", self.root / "checkpoints"
+        self.folds = self.root / "folds"
         self.mark = ""
         self.stop: Stop | None = None  # while it is claimed
 
