@@ -9,6 +9,7 @@ from mrgpssm.file.record import age_note
 from mrgpssm.file.words import markdown_table
 
 OUTPUTS = ("PN", "HC", "NOx", "Temp")
+OURS = {"": "`MRGPSSM()`", "blend-": "`Blend()`"}
 MIXED = "first form of `MRGPSSM()`, with static parts inside"
 TITLES = {
     "plain": "R=[30,5,1]",
@@ -53,7 +54,7 @@ def make_page() -> str:
     ours = {name: record["outputs"] for name, record in records.items()}
     parts = [
         text("experiments.md"),
-        "## `MRGPSSM()` on the engine\n" + default_table() + "\n\n" + bands_table(),
+        "## `MRGPSSM()` and `Blend()` on the engine\n" + default_table() + "\n\n" + bands_table(),
         "## `MRGPSSM()` on classic sets\n" + classic_table(),
         "## Linear models on sets of nonlinearbenchmark.org\n"
         + text("experiments-linear.md")
@@ -77,8 +78,9 @@ def read(name: str) -> dict[str, Any]:
 
 
 def default(output: str, kind: str = "") -> list[dict]:
-    """The scores of `MRGPSSM()` on every split; with the kind "mixed-", those of its first form."""
-    return [read(f"default/{kind}engine-{n}")["parts"]["default"][output] for n in range(5)]
+    """The scores of `MRGPSSM()` on every split; of `Blend()` with the kind "blend-", of its first form with "mixed-"."""
+    part = "blend" if kind == "blend-" else "default"
+    return [read(f"default/{kind}engine-{n}")["parts"][part][output] for n in range(5)]
 
 
 def baseline(method: str, output: str) -> list[dict]:
@@ -87,17 +89,18 @@ def baseline(method: str, output: str) -> list[dict]:
 
 
 def default_table() -> str:
-    """Mean RMSE of the default, and how often it is at or below each baseline."""
-    rows = [["**`MRGPSSM()`**", *(f"**{_mean(default(o)):.3f}**" for o in OUTPUTS)]]
+    """Mean RMSE of both defaults, and how often each is at or below each baseline."""
+    rows = [[f"**{name}**", *(f"**{_mean(default(o, kind)):.3f}**" for o in OUTPUTS)] for kind, name in OURS.items()]
     for method, title in BASELINES.items():
-        rows.append([title, *(f"{_mean(baseline(method, o)):.3f} ({_wins(default(o), method, o)})" for o in OUTPUTS)])
+        wins = {o: ", ".join(str(_wins(default(o, kind), method, o)) for kind in OURS) for o in OUTPUTS}
+        rows.append([title, *(f"{_mean(baseline(method, o)):.3f} ({wins[o]})" for o in OUTPUTS)])
     rows.append([MIXED, *(f"{_mean(default(o, 'mixed-')):.3f}" for o in OUTPUTS)])
-    return markdown_table(["RMSE (splits of 5 on which ours is at or below)", *OUTPUTS], rows)
+    return markdown_table(["RMSE (splits of 5 on which each of ours is at or below)", *OUTPUTS], rows)
 
 
 def bands_table() -> str:
-    """nLL, CRPS and coverage of the default and the two strong baselines."""
-    rows = [["**`MRGPSSM()`**", *(_bands(default(o)) for o in OUTPUTS)]]
+    """nLL, CRPS and coverage of both defaults and the two strong baselines."""
+    rows = [[f"**{name}**", *(_bands(default(o, kind)) for o in OUTPUTS)] for kind, name in OURS.items()]
     rows += [[BASELINES[m], *(_bands(baseline(m, o)) for o in OUTPUTS)] for m in ("trees", "gru")]
     rows.append([MIXED, *(_bands(default(o, "mixed-")) for o in OUTPUTS)])
     return markdown_table(["nLL / CRPS / share in the 90 % band", *OUTPUTS], rows)

@@ -170,8 +170,10 @@ def test_tables_against_the_baselines_are_those_of_the_records(page):
     rows = {line.split("|")[1].strip(" *`"): re.findall(r"-?\d+\.\d+", line.split("|", 2)[2])
             for line in text.splitlines() if line.startswith("| ")}  # fmt: skip
     outputs, numbers = ("PN", "HC", "NOx", "Temp"), range(5)
-    ours = [json.loads((ROOT / f"results/default/engine-{n}.json").read_text())["parts"]["default"] for n in numbers]
-    records = {"MRGPSSM()": ours}
+    records = {}
+    for kind, part, title in (("", "default", "MRGPSSM()"), ("blend-", "blend", "Blend()")):
+        paths = (ROOT / f"results/default/{kind}engine-{n}.json" for n in numbers)
+        records[title] = [json.loads(path.read_text())["parts"][part] for path in paths]
     for name, title in (("trees", "boosted trees"), ("gru", "GRU")):
         paths = (ROOT / f"results/baselines/engine-{n}-{name}.json" for n in numbers)
         records[title] = [json.loads(path.read_text())["scores"] for path in paths]
