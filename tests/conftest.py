@@ -1,7 +1,7 @@
 """Shapes are checked at run time, promotion is strict, and every test knows whether 64-bit floats are on.
 
 Compiled programs are kept beside pytest's own cache: workers, passes and the processes that tests start compile each
-program once.
+program once. They are compiled without optimisation: most programs here are large and run for a moment.
 """
 
 import os
@@ -9,7 +9,8 @@ import random
 from pathlib import Path
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 import pytest

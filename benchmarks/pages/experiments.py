@@ -78,7 +78,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def default(output: str, kind: str = "") -> list[dict]:
-    """The scores of `MRGPSSM()` on every split; of `Blend()` with the kind "blend-", of its first form with "mixed-"."""
+    """The scores of `MRGPSSM()` on every split; with "blend-" those of `Blend()`, with "mixed-" of its first form."""
     part = "blend" if kind == "blend-" else "default"
     return [read(f"default/{kind}engine-{n}")["parts"][part][output] for n in range(5)]
 
