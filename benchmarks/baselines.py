@@ -11,21 +11,22 @@ one program on one device, and `fit_seconds` is the whole fleet's.
 """
 
 import argparse
-import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.io import loadmat
 
 from mrgpssm import Sequence
 from mrgpssm.baselines import GRU, METHODS, AbstractBaseline
 from mrgpssm.baselines.gru import fit_together
+from mrgpssm.data import cut_warmup
 from mrgpssm.data.datasets import load_dataset
 from mrgpssm.data.engine import PAPER_OUTPUTS, fixed_splits, load_engine
+from mrgpssm.data.nonlinear import load_benchmark
 from mrgpssm.file.record import read_record, write_record
+from mrgpssm.sweep.benchmark import hash_sequences, round_scores
 
 SETS = ("classic", "nonlinear", "engine")
 CLASSIC = ("ballbeam", "dryer", "gas_furnace")
@@ -60,39 +61,15 @@ def classic_case(root: Path, name: str) -> Case:
     return Case(name, halves["train"], halves["test"], (first.inputs, first.outputs))
 
 
-def tanks(root: Path) -> Case:
-    """Cascaded tanks: two recordings of 1,024 rows, in volts; 50 rows warm up."""
-    table = pd.read_csv(root / "nonlinear" / "cascaded_tanks.csv")
-    train, test = ((table[[f"u{part}"]].to_numpy(), table[[f"y{part}"]].to_numpy()) for part in ("Est", "Val"))
-    return _nonlinear("cascaded_tanks", [train], {"test": test}, 4.0, 50)
+def nonlinear_case(root: Path, name: str) -> Case:
+    """A set of nonlinearbenchmark.org; the first rows of every test recording warm up, the others are scored."""
+    split = load_benchmark(name, root)
+    cuts = [cut_warmup(test.sequence, test.initialisation) for test in split.tests]
+    warmups = tuple((past.inputs, past.outputs) for past, _ in cuts if past is not None)
+    return Case(NONLINEAR[name], split.train, [rest for _, rest in cuts], None, warmups)
 
 
-def drives(root: Path) -> Case:
-    """Coupled drives, uniform input: the first 400 of 500 rows of two recordings train, in ticks/s; 10 rows warm up."""
-    table = pd.read_csv(root / "nonlinear" / "coupled_drives_uniform.csv")
-    both = [(table[[f"u1{k}"]].to_numpy(), table[[f"z1{k}"]].to_numpy()) for k in (1, 2)]
-    tests = {f"z1{k}": (u[400:], y[400:]) for k, (u, y) in enumerate(both, 1)}
-    return _nonlinear("coupled_drives", [(u[:400], y[:400]) for u, y in both], tests, 0.02, 10)
-
-
-def silverbox(root: Path) -> Case:
-    """Silverbox, in mV: the first 75 % of the multisines train; the rest, the arrow, and its first 32,000 rows test."""
-    signals = loadmat(root / "nonlinear" / "silverbox_SNLS80mV.mat")
-    u, y = signals["V1"].T.astype(float), 1000 * signals["V2"].T.astype(float)
-    cut = 40650 + (127400 - 40650) * 3 // 4
-    ranges = {"multisine": (cut, 127400), "arrow": (100, 40575), "arrow, no extrapolation": (100, 32100)}
-    tests = {name: (u[a:b], y[a:b]) for name, (a, b) in ranges.items()}
-    return _nonlinear("silverbox", [(u[40650:cut], y[40650:cut])], tests, 1 / 610.35, 50)
-
-
-NONLINEAR = {"cascaded_tanks": tanks, "coupled_drives": drives, "silverbox": silverbox}
-
-
-def _nonlinear(name: str, train: list[Stretch], tests: dict[str, Stretch], dt: float, n: int) -> Case:
-    """The first n rows of every test recording warm up, the others are scored."""
-    learned = [Sequence(u, y, dt, name=f"{name}, {k}") for k, (u, y) in enumerate(train, 1)]
-    scored = [Sequence(u[n:], y[n:], dt, name=test) for test, (u, y) in tests.items()]
-    return Case(name, learned, scored, None, tuple((u[:n], y[:n]) for u, y in tests.values()))
+NONLINEAR = {"tanks": "cascaded_tanks", "coupled-drives": "coupled_drives", "silverbox": "silverbox"}
 
 
 def score(case: Case, model: AbstractBaseline) -> pd.DataFrame:
@@ -101,14 +78,6 @@ def score(case: Case, model: AbstractBaseline) -> pd.DataFrame:
         return model.score(case.test, case.warmup)
     tables = [model.score(s, warmup) for s, warmup in zip(case.test, case.warmups, strict=True)]
     return pd.concat(tables).set_axis([s.name for s in case.test])
-
-
-def digest(sequences: list[Sequence]) -> str:
-    """SHA-256 over all inputs and outputs."""
-    found = hashlib.sha256()
-    for s in sequences:
-        found.update(np.ascontiguousarray(np.hstack([s.inputs, s.outputs])).tobytes())
-    return found.hexdigest()
 
 
 def normalised(scores: pd.DataFrame, sd: np.ndarray) -> pd.DataFrame:
@@ -121,11 +90,6 @@ def normalised(scores: pd.DataFrame, sd: np.ndarray) -> pd.DataFrame:
     return scaled
 
 
-def plain(table: pd.DataFrame) -> dict:
-    """A table as rounded JSON numbers."""
-    return {str(k): {c: round(float(v), 5) for c, v in row.items()} for k, row in table.to_dict("index").items()}
-
-
 def judge(case: Case, method: str, model: AbstractBaseline, seconds: float, path: Path, **more) -> None:
     """Score a fitted model on the test half and write its record."""
     scores = score(case, model)
@@ -135,12 +99,12 @@ def judge(case: Case, method: str, model: AbstractBaseline, seconds: float, path
         "method": method,
         "train": [s.name for s in case.train],
         "test": [s.name for s in case.test],
-        "data_sha256": digest(case.train + case.test),
+        "data_sha256": hash_sequences(case.train + case.test),
         "options": model.get_params(),
         "chosen": model.describe_choice(),
         "fit_seconds": round(seconds, 1),
-        "scores": plain(scores),
-        "scores_normalised": plain(normalised(scores, model.scaling_.output_sd)),
+        "scores": round_scores(scores),
+        "scores_normalised": round_scores(normalised(scores, model.scaling_.output_sd)),
     }
     write_record(path, content | more)
     print(case.name, method, scores["rmse"].round(4).to_dict(), scores["coverage_90"].round(3).to_dict(), flush=True)
@@ -202,9 +166,9 @@ def main() -> None:
     for name in CLASSIC if "classic" in arguments.sets else ():
         for method in arguments.methods:
             single(classic_case(arguments.root, name), method, arguments.out)
-    for load in NONLINEAR.values() if "nonlinear" in arguments.sets else ():
+    for name in NONLINEAR if "nonlinear" in arguments.sets else ():
         for method in arguments.methods:
-            single(load(arguments.root), method, arguments.out)
+            single(nonlinear_case(arguments.root, name), method, arguments.out)
     for number in arguments.splits if "engine" in arguments.sets else ():
         for method in arguments.methods:
             if method != "gru":

@@ -14,12 +14,13 @@ from collections import defaultdict
 from pathlib import Path
 from unittest import mock
 
-from baselines import digest, engine_case, plain
+from baselines import engine_case
 
 from mrgpssm import MRGPSSM
 from mrgpssm.data.sequence import take_outputs
 from mrgpssm.estimator import estimator, unseen
 from mrgpssm.file.record import write_record
+from mrgpssm.sweep.benchmark import hash_sequences, round_scores
 
 TIMED = {
     "training": (estimator, "fit_fleet"),
@@ -64,7 +65,7 @@ def main() -> None:
         "set": case.name,
         "output": given.output,
         "train": [s.name for s in train],
-        "data_sha256": digest(train + test),
+        "data_sha256": hash_sequences(train + test),
         "cores": len(os.sched_getaffinity(0)),
         "options": options.to_json(),
         "chosen": list(model.chosen_),
@@ -76,8 +77,8 @@ def main() -> None:
     write_record(path, record)
     print(record["fit_seconds"], record["seconds"], flush=True)
     if model.validation_scores_ is not None:
-        record |= {"unseen": plain(model.validation_scores_)}
-    write_record(path, record | {"test": plain(model.score(test))})
+        record |= {"unseen": round_scores(model.validation_scores_)}
+    write_record(path, record | {"test": round_scores(model.score(test))})
 
 
 if __name__ == "__main__":

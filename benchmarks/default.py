@@ -11,7 +11,6 @@ with one part taken away, or of each part of the blend alone; with --whole these
 """
 
 import argparse
-import hashlib
 import itertools
 import json
 import time
@@ -19,17 +18,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from baselines import CLASSIC, Case, classic_case, digest, engine_case, plain
+from baselines import CLASSIC, Case, classic_case, engine_case
 
 from mrgpssm import MRGPSSM, Blend, load
 from mrgpssm.blend import Simulator
-from mrgpssm.blend.files import blend_bytes
 from mrgpssm.blend.simulator import call
 from mrgpssm.data.synthetic import two_scales
 from mrgpssm.estimator.estimator import from_fitted
 from mrgpssm.file.record import write_record
-from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.spec import arrange
+from mrgpssm.sweep.benchmark import describe_fit, round_scores
 
 Model = MRGPSSM | Blend
 TITLES = {"model": "", "blend": "blend-"}
@@ -56,21 +54,8 @@ def fit(case: Case, kind: str, seed: int, run_dir: Path | None = None) -> tuple[
 
 def describe(case: Case, model: Model, seconds: float) -> dict:
     """What every record holds."""
-    own = model.parts_["mrgpssm"] if isinstance(model, Blend) else model
-    data = blend_bytes(model.fitted_) if isinstance(model, Blend) else model_bytes(model.fitted_)
-    return {
-        "experiment": "blend" if isinstance(model, Blend) else "default",
-        "set": case.name,
-        "train": [s.name for s in case.train],
-        "test": [s.name for s in case.test],
-        "data_sha256": digest(case.train + case.test),
-        "model_sha256": hashlib.sha256(data).hexdigest(),
-        "options": own.fitted_.spec.to_json(),
-        "chosen": list(model.chosen_),
-        "fit_seconds": round(seconds, 1),
-        "shares": model.shares_.round(4).to_dict("index") if isinstance(model, Blend) else {},
-        "left_out": None if model.validation_scores_ is None else plain(model.validation_scores_),
-    }
+    kind = "blend" if isinstance(model, Blend) else "default"
+    return {"experiment": kind, "set": case.name, **describe_fit(model, case.train, case.test, seconds)}
 
 
 def engine(root: Path, number: int, kind: str, out: Path, whole: bool) -> None:
@@ -86,7 +71,7 @@ def engine(root: Path, number: int, kind: str, out: Path, whole: bool) -> None:
     found = [] if model is None else list(variants(model).items())
     for name, variant in found[:1] if whole else found:
         if name not in record["parts"]:
-            record["parts"][name] = plain(variant.score(case.test))
+            record["parts"][name] = round_scores(variant.score(case.test))
             write_record(path, record)
             print(stem, name, {k: v["rmse"] for k, v in record["parts"][name].items()}, flush=True)
 
@@ -114,7 +99,7 @@ def demo(kind: str, seed: int, out: Path) -> None:
             }
             for true, values in test.components.items()
         }
-        about = {"scores": plain(model.score(test.sequence)), "fit_seconds": seconds, "correlations": found}
+        about = {"scores": round_scores(model.score(test.sequence)), "fit_seconds": seconds, "correlations": found}
         record["models"][name] = about | {"chosen": list(model.chosen_), "options": model.fitted_.spec.to_json()}
         print(kind, seed, name, about, flush=True)
     write_record(path, record)

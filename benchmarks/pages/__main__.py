@@ -2,7 +2,7 @@
 
     python benchmarks/pages [NAME ...]
 
-Without a name it writes them all: experiments, performance, reproduction (with its figures), scale and trust.
+Without a name it writes them all; reproduction draws its figures, too.
 """
 
 import sys
@@ -10,6 +10,7 @@ import sys
 import experiments
 import performance
 import promises
+import public
 import scale
 from material import RESULTS, ROOT
 
@@ -28,6 +29,7 @@ def reproduction() -> str:
 
 
 PAGES = {
+    "benchmarks": public.make_page,
     "experiments": experiments.make_page,
     "performance": performance.make_page,
     "reproduction": reproduction,

@@ -80,7 +80,15 @@ def test_the_command_writes_both_formats_and_refuses_others(tmp_path, capsys):
 
 
 @needs_gcc
-@pytest.mark.parametrize("given", [{"delays": (3, 7)}, {"delays": (2,), "filters": (4,), "joint": True}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"delays": (3, 7)},
+        {"delays": (2,), "filters": (4,), "joint": True},
+        {"feedthrough": True},
+        {"feedthrough": True, "filters": (4,), "delays": (5,)},
+    ],
+)
 def test_the_c_file_delays_its_inputs(given, tmp_path):
     model, inputs = untrained(resolutions=(3, 1), precision="float64", **given), recording(2).inputs
     library = compile_c(c_source(runtime.parse(model_bytes(model.fitted_), "model")), tmp_path)
@@ -88,10 +96,12 @@ def test_the_c_file_delays_its_inputs(given, tmp_path):
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("given", [{"filters": (3,)}, {"delays": (2,)}])
+@pytest.mark.parametrize("given", [{"filters": (3,)}, {"delays": (2,)}, {"feedthrough": True}])
 def test_a_stablehlo_file_has_neither_averages_nor_delays(given):
     from mrgpssm.export.stablehlo import stablehlo
 
     model = untrained(resolutions=(3, 1), **given)
-    with pytest.raises(ConfigError, match=r"holds neither averages nor delayed copies .* without filters and delays"):
+    with pytest.raises(
+        ConfigError, match=r"holds neither averages nor delayed copies .* without filters, delays and feedthrough"
+    ):
         stablehlo(model.fitted_)

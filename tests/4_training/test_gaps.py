@@ -41,6 +41,7 @@ LENGTHS = (10, 200, 5000)
 BEFORE = 40  # rows before the gap, and after it
 COLUMNS: dict[str, Any] = {"input_names": ("speed", "load"), "output_names": ("NOx", "Temp")}
 EVERYTHING: dict[str, Any] = {"filters": (4, 60), "delays": (7, 2)}
+MORE: dict[str, dict[str, Any]] = {"": {}, "full": EVERYTHING, "through": EVERYTHING | {"feedthrough": True}}
 
 
 def pair(gap: int, outputs: np.ndarray | None = None) -> tuple[Sequence, Sequence, np.ndarray]:
@@ -61,10 +62,9 @@ def uneven(rows: int = 60, seed: int = 0) -> Sequence:
 
 
 @functools.cache
-def made(full: bool = False, seed: int = 0) -> MRGPSSM:
+def made(more: str = "", seed: int = 0) -> MRGPSSM:
     """A model of two time scales, alone or with all that can be beside it."""
-    more = EVERYTHING if full else {}
-    return untrained(resolutions=(30, 1), inducing=4, seed=seed, precision="float64", **more)
+    return untrained(resolutions=(30, 1), inducing=4, seed=seed, precision="float64", **MORE[more])
 
 
 @functools.cache
@@ -117,17 +117,18 @@ def test_after_a_gap_a_run_is_as_good_as_without_it(path, gap):
     assert error <= 1.2 * usual
 
 
+@pytest.mark.parametrize("more", ["full", "through"])
 @pytest.mark.parametrize("path", PATHS)
-def test_averages_delays_and_parts_go_on_over_a_gap(path):
+def test_averages_delays_and_parts_go_on_over_a_gap(path, more):
     held, gappy, kept = pair(200)
-    found, whole = (PATHS[path](made(full=True), s) for s in (gappy, held))
+    found, whole = (PATHS[path](made(more), s) for s in (gappy, held))
     np.testing.assert_allclose(found, whole[kept], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_steps_of_any_length_are_the_same_everywhere(full):
+@pytest.mark.parametrize("more", MORE)
+def test_steps_of_any_length_are_the_same_everywhere(more):
     """JAX, the NumPy runtime and its stepper, on fractions of samples."""
-    model, s = made(full), uneven()
+    model, s = made(more), uneven()
     runs = {path: run(model, s) for path, run in PATHS.items()}
     for path in ("runtime", "stepper", "forecast"):
         np.testing.assert_allclose(runs[path][1:], runs["free run"][1:], rtol=0, atol=1e-9)
@@ -162,9 +163,9 @@ def without_gp(model: MRGPSSM) -> FittedModel:
 
 
 @needs_gcc
-@pytest.mark.parametrize("full", [False, True])
-def test_the_c_file_advances_over_any_time(full, tmp_path):
-    model = made(full)
+@pytest.mark.parametrize("more", MORE)
+def test_the_c_file_advances_over_any_time(more, tmp_path):
+    model = made(more)
     library = compile_c(c_source(at_runtime(model)), tmp_path)
     for s in (*(pair(gap)[1] for gap in LENGTHS), uneven()):
         found = walk_in_c(library, s.inputs, outputs=2, gaps=gaps_of(s))
@@ -233,16 +234,17 @@ def test_a_noiseless_run_with_random_gaps_stays_inside_its_radius():
 # Warm-up
 
 
+@pytest.mark.parametrize("more", ["full", "through"])
 @pytest.mark.parametrize("cut_at", [BEFORE - 10, BEFORE, BEFORE + 10])
-def test_a_warm_up_has_a_clock_of_its_own(cut_at):
+def test_a_warm_up_has_a_clock_of_its_own(cut_at, more):
     """The gap lies inside the run, between it and the warm-up, or inside the warm-up."""
     measured = np.random.default_rng(0).standard_normal((2 * BEFORE + 199, 2))
     measured[BEFORE : BEFORE + 199] = np.nan
     held, gappy, kept = pair(200, measured)
     past, rest = part(gappy, slice(None, cut_at)), part(gappy, slice(cut_at, None))
-    found, first = made(full=True).simulate(rest, warmup=past, samples=4), kept[cut_at]
+    found, first = made(more).simulate(rest, warmup=past, samples=4), kept[cut_at]
     before = (held.inputs[:first], held.outputs[:first])
-    whole = made(full=True).simulate(held.inputs[first:], warmup=before, samples=4)
+    whole = made(more).simulate(held.inputs[first:], warmup=before, samples=4)
     np.testing.assert_allclose(found.mean, whole.mean[kept[cut_at:] - first], rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.time, 0.1 * kept[cut_at:])
 

@@ -209,6 +209,22 @@ def test_the_gaussian_process_learns_what_the_linear_model_leaves():
     assert 0 < model.radius_.max() < np.inf
 
 
+def test_training_that_harms_leaves_the_linear_model():
+    """Steps so large that they ruin any model: the start is the first of all cycles, and the best of them is kept."""
+    data, fresh = wiener_hammerstein(0, 1200), wiener_hammerstein(1, 1200)
+    given = {"start": "linear", "cycles": 2, "steps": 5, "learning_rate": 3.0, "samples": 4, "windows": 4, "window": 20}
+    errors = {}
+    for stopping in (False, True):
+        training = Training(early_stopping=stopping, **given)
+        bands = Bands(folds=2 if stopping else 0, calibrate=False)
+        model = MRGPSSM((1,), 6, 10, emission="linear", training=training, bands=bands).fit(data, progress=False)
+        errors[stopping] = model.score(fresh, samples=20, warmup_rows=50)["nrmse"].item()
+    best = identify(scaled([data]))
+    assert best is not None
+    assert errors[True] < 1.2 * float(best.errors[0]) + 0.05
+    assert errors[False] > 2 * errors[True]
+
+
 def test_what_cannot_start_linear_is_one_sentence(monkeypatch):
     training = Training(start="linear", samples=2, windows=2, window=8, buffer=2, cycles=1, steps=1)
     with pytest.raises(ConfigError, match="needs emission='linear'; got 'identity'"):

@@ -90,6 +90,10 @@ def test_a_system_of_high_order_starts_from_a_linear_model_of_that_order():
     assert 5 <= spec.structure.latent_dim <= 8
     assert spec.structure.memory >= 100
     assert any("from a linear model on" in reason for reason in reasons)
+    assert spec.training.early_stopping
+    assert any("the linear model counts as the first" in reason for reason in reasons)
+    unjudged = choose(make_spec({"folds": 0}), data, validated=False)
+    assert (unjudged.spec.training.start, unjudged.spec.training.early_stopping) == ("linear", False)
     for given in ({"emission": "identity"}, {"start": "preset"}, {"cascade": True}, {"joint": True}):
         assert choose(make_spec(given), data, validated=False).spec.training.start == "preset"
     assert choose(Spec(), [wiener_hammerstein(k, 800) for k in range(4)], False).spec.training.start == "preset"

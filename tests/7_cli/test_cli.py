@@ -228,7 +228,7 @@ BAD = [
     ([*SIM, "--out", "sim.csv", "--samples", "1"], "--samples"),
     ([*SIM, "--out", "sim.csv", "--stride", "0"], "--stride"),
     ([*SIM, "--out", "sim.csv", "--gaps", "fill"], "--gaps"),
-    ([*SIM, "--out", "sim.csv", "--warmup-rows", "500"], "leaves 0 of 160 rows"),
+    ([*SIM, "--out", "sim.csv", "--warmup-rows", "500"], "leaves 0 of 160 to simulate"),
     (SIM, "--out"),
     (["suggest", "a.csv", "--inputs", "speed", "--outputs", "None"], "None"),
     (["suggest", "a.csv", "--inputs", "speed", "--outputs", "NOx", "--plot", "p.gif"], ".png"),

@@ -1,13 +1,13 @@
 """`MRGPSSM()` without arguments: every setting that was not given is chosen from the data, with the reason in words.
 
 What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
-constants, a mixture of restarts, and bands learned on folds. Where a linear model of high order explains most of a few
-recordings, training starts from it. Many long recordings (four, with 5,000 rows in all) also get averaged and delayed
-inputs and a learned noise law; a single one cannot show whether those carry over. Short data get one or two small
-components.
+constants, a mixture of restarts, and bands learned on folds. Where inputs act on outputs of their own row, there is
+feed-through. Where a linear model of high order explains most of a few recordings, training starts from it, and ends
+with the cycle that is best on rows left out: the linear model is the first of them. Many long recordings (four, with
+5,000 rows in all) also get averaged and delayed inputs and a learned noise law; a single one cannot show whether those
+carry over. Short data get one or two small components.
 """
 
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import jax
@@ -15,17 +15,19 @@ import numpy as np
 
 from mrgpssm.advice.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
 from mrgpssm.arrays.drive import Drive
-from mrgpssm.data import Scaling, Sequence, fill
+from mrgpssm.data import Scaling, Sequence, apply_drive, fill
 from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import DataError
 from mrgpssm.spec import MEMORY, Spec, make_spec
+from mrgpssm.training.linear.feedthrough import one_step_ratio
 from mrgpssm.training.linear.subspace import Identified, identify
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
 _HIGH, _TRUSTED, _SEEN, _ENOUGH = 5, 0.35, 100, 1500  # least order, largest error, longest memory and least rows
-_LOOKED_AT = 20_000  # rows of a recording that an order is looked for in
+_LOOKED_AT = 20_000  # rows of a recording that an order or feed-through is looked for in
+_AT_ONCE = 0.9  # the one-step error, squared, that feed-through must fall below
 _STEPS = {"gpu": 300, "cpu": 150}
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
 
@@ -55,14 +57,23 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
     """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
     if given.structure.resolutions is not None:
         return Selection(given.complete(), ())
-    chosen, reasons = _choose_settings(training, _may_start_linear(given))
+    through = find_feedthrough(training) if given.structure.feedthrough is None else given.structure.feedthrough
+    seen = [apply_drive(Drive(feedthrough=True), s) for s in training] if through else training
+    chosen, reasons = _choose_settings(training, seen if _may_start_linear(given) else [])
+    chosen["feedthrough"] = through
     chosen["folds"] = 0 if validated else _FOLDS
     kept = {key: value for key, value in given.flat().items() if value is not None}
+    if chosen.get("start") == "linear" and (validated or kept.get("folds") != 0):
+        chosen["early_stopping"] = True
+        best = "the cycle that is best on rows left out"
+        reasons.append(Reason(("early_stopping",), best, "the linear model counts as the first"))
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
     if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
     spec = make_spec(chosen | kept).complete()
+    if through:
+        reasons.append(Reason(("feedthrough",), "feed-through", "inputs help to predict outputs of their own row"))
     reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", "better than one of them as a rule"))
     if spec.bands.noise == "student":
         reasons.append(Reason(("noise",), "noise with heavy tails and a width of its own at every row"))
@@ -80,15 +91,18 @@ def choose_drive(training: list[Sequence]) -> Drive:
     return _make_drive(found, room, training[0].dt)
 
 
-def _choose_settings(training: list[Sequence], linear: bool) -> tuple[Settings, list[Reason]]:
-    """Resolutions, drive, sizes and steps: for short data, for a few long recordings, or for many."""
+def _choose_settings(training: list[Sequence], driven: list[Sequence]) -> tuple[Settings, list[Reason]]:
+    """Resolutions, drive, sizes and steps: for short data, for a few long recordings, or for many.
+
+    An order is looked for in the recordings as they are `driven`, where there are any.
+    """
     rows = sum(map(len, training))
     found, room, why = _find_room(training)
     settings: Settings = {"resolutions": room.resolutions, "restarts": 3, "ensemble": 3}
     reasons = [Reason(("resolutions",), "resolutions {resolutions}", why)]
     sizes = Reason(("latent_dim", "inducing"), "{latent_dim} latent dimensions, {inducing} inducing points")
     cycles = "{cycles} cycles of {steps} steps"
-    if linear and (orders := find_orders(training)):
+    if driven and (orders := find_orders(driven)):
         return _start_linear(orders, reasons)
     if rows < LONG:
         settings |= _SHORT | {"window": room.window, "buffer": room.buffer}
@@ -101,7 +115,8 @@ def _choose_settings(training: list[Sequence], linear: bool) -> tuple[Settings, 
     if len(training) < MANY:
         few = f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"
         return settings, [*reasons, sizes._replace(why=few)]
-    settings |= {"latent_dim": 4, "noise": "student"} | asdict(_make_drive(found, room, training[0].dt))
+    drive = _make_drive(found, room, training[0].dt)
+    settings |= {"latent_dim": 4, "noise": "student", "filters": drive.filters, "delays": drive.delays}
     settings["steps"] = _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"]
     return settings, [
         *reasons,
@@ -118,6 +133,19 @@ def _may_start_linear(given: Spec) -> bool:
     open_to = structure.emission in (None, "linear") and given.training.start != "preset"
     plain = structure.preset == "stable" and not structure.cascade and not structure.joint
     return open_to and plain and structure.latent_dim is None
+
+
+def find_feedthrough(training: list[Sequence]) -> bool:
+    """Whether inputs help to predict an output of their own row; not where one of them is constant."""
+    try:
+        scaling = Scaling.fit(training)
+    except DataError:
+        return False
+    filled = [fill(s).sequence for s in training]
+    each = max(1, _LOOKED_AT // len(filled))
+    some = [(scaling.inputs(s.inputs[:each]), scaling.outputs(s.outputs[:each])) for s in filled]
+    columns = range(len(training[0].output_names))
+    return any(one_step_ratio([Recording(u, y[:, [c]]) for u, y in some]) < _AT_ONCE for c in columns)
 
 
 def find_orders(training: list[Sequence]) -> list[Identified]:

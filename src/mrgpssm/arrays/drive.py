@@ -1,4 +1,4 @@
-"""What drives a model: the inputs, exponential averages of them, and delayed copies of them.
+"""What drives a model: the inputs, exponential averages of them, delayed copies of them, and feed-through.
 
 Rows are at most one sample apart. With time constant τ and a step of Δ samples to row t, an average is
 
@@ -7,6 +7,10 @@ Rows are at most one sample apart. With time constant τ and a step of Δ sample
 and a copy delayed by d samples is the last input at or before t - d, the first input before that. A dilated window at
 resolution R sees every R-th input only; the averages tell it what happened in between, and tell a fast component what
 the slow past was. A dead time, which a state of few dimensions can hardly hold, is a delayed copy.
+
+An input acts on the outputs of later rows: the step from row t to the next one is driven by what is known at t. With
+feed-through it acts on the output of its own row, too: the step is driven by what is known at the next row, which
+includes the input of one sample before.
 """
 
 from collections.abc import Sequence as SequenceOf
@@ -37,25 +41,31 @@ class Memory:
 
 @dataclass(frozen=True)
 class Drive:
-    """Time constants of averages and lengths of delays, both in steps of dt; false where there are none."""
+    """Time constants of averages, lengths of delays, both in steps of dt, and feed-through; false without any."""
 
     filters: tuple[float, ...] = ()
     delays: tuple[int, ...] = ()
+    feedthrough: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.filters or self.delays)
+        return bool(self.filters or self.delays or self.feedthrough)
+
+    @property
+    def lags(self) -> tuple[int, ...]:
+        """The delays, and that of the sample before where there is feed-through."""
+        return (*self.delays, 1) if self.feedthrough and 1 not in self.delays else self.delays
 
     def width(self, inputs: int) -> int:
         """How many columns so many inputs become."""
-        return inputs * (1 + len(self.filters) + len(self.delays))
+        return inputs * (1 + len(self.filters) + len(self.lags))
 
     def names(self, names: SequenceOf[str]) -> tuple[str, ...]:
         """What the inputs, their averages and their delayed copies are called."""
         averaged = (f"{name}, {tau:g} steps" for tau in self.filters for name in names)
-        return (*names, *averaged, *(f"{name}, {d} steps ago" for d in self.delays for name in names))
+        return (*names, *averaged, *(f"{name}, {d} steps ago" for d in self.lags for name in names))
 
     def follow(self, inputs: np.ndarray, steps: np.ndarray, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
-        """(T, D_u (1 + filters + delays)) from inputs (T, D_u), and what is remembered after the last row.
+        """(T, D_u (1 + filters + lags)): what is known at every row of inputs (T, D_u), and remembered after the last.
 
         `steps` (T,) are the samples from each row to the next.
         """
@@ -64,11 +74,18 @@ class Drive:
         averages = _averages(inputs, np.append(memory.step, steps[:-1]), self.filters, memory.averages)
         clock = np.append(0.0, np.cumsum(steps))
         known, times = np.concatenate([memory.past, inputs]), np.append(-memory.ages, clock[:-1])
-        delayed = [known[_latest(times, clock[:-1] - d)] for d in self.delays]
-        oldest = _latest(times, clock[-1:] - max(self.delays, default=0))[0] if self.delays else len(known)
+        delayed = [known[_latest(times, clock[:-1] - d)] for d in self.lags]
+        oldest = _latest(times, clock[-1:] - max(self.lags, default=0))[0] if self.lags else len(known)
         flat = averages.reshape(len(inputs), -1)
         after = Memory(averages[-1], known[oldest:], clock[-1] - times[oldest:], float(steps[-1]))
         return np.concatenate([inputs, flat, *delayed], axis=1), after
+
+    def act(self, known: np.ndarray, ahead: np.ndarray | None = None) -> np.ndarray:
+        """What drives the step from every row to the next, (T, D), from what is `known` at the rows.
+
+        With feed-through that is what is known at the next row: `ahead` (1, D) after the last, or nothing new.
+        """
+        return np.concatenate([known[1:], known[-1:] if ahead is None else ahead]) if self.feedthrough else known
 
 
 def _latest(times: np.ndarray, when: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from mrgpssm.data import (
     as_list,
     as_warmup,
     check_alike,
+    cut_warmup,
     take_unseen,
 )
 from mrgpssm.data.doubts import Asked, doubt_inputs, doubt_scores, doubt_training, warn_of
@@ -186,13 +187,14 @@ class Blend:
         time, about = report_times(sequence)[::stride], (model.output_names, model.units)
         return make_forecast(time, model.measure(run), parts, model.scaling, about, quantiles)
 
-    def score(self, sequences: Data, samples: int = 100, seed: int = 0) -> pd.DataFrame:
+    def score(self, sequences: Data, samples: int = 100, seed: int = 0, warmup_rows: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, with the columns of `MRGPSSM.score`.
 
         Args:
             sequences: Sequences or tables; columns are found by name, and missing outputs count nowhere.
             samples: Trajectories of parts that draw some.
             seed: Their seed.
+            warmup_rows: First rows of every sequence whose measured outputs set the state; they are not scored.
 
         Returns:
             The table of scores.
@@ -205,7 +207,9 @@ class Blend:
         model = self.fitted_
         matched = as_list(sequences, model.input_names, model.output_names, model.dt)
         warn_of([*doubt_scores(model.seen, matched), *doubt_inputs(model.seen, matched)])
-        runs = (run_parts(model.parts, s, model.scaling, samples=samples, seed=seed) for s in matched)
+        cuts = [cut_warmup(s, Whole(0).check("warmup_rows", warmup_rows)) for s in matched]
+        asked = {"samples": samples, "seed": seed}
+        runs = (run_parts(model.parts, rest, model.scaling, warmup=past, **asked) for past, rest in cuts)
         return tabulate_scores((model.score_terms(run, seed) for run in runs), model.output_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,7 +64,8 @@ def settle_parts(parts: Parts, training: list[Sequence], folds: int) -> tuple[Pa
             settled[name] = MRGPSSM.from_spec(replace(spec, bands=bands))
             reasons += own.chosen_
         elif isinstance(own, AbstractStatic):
-            own.set_params(**asdict(own.choose(training)))
+            drive = own.choose(training)
+            own.set_params(filters=drive.filters, delays=drive.delays)
     return settled, tuple(reasons)
 
 

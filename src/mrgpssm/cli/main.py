@@ -26,6 +26,7 @@ COMMANDS = {
     "report": ("report:report", "Judge a run on one HTML page."),
     "suggest": ("suggest:suggest", "Propose resolutions from the data alone."),
     "bench": ("bench:bench", "Time training and simulation on this machine."),
+    "benchmark": ("benchmark:benchmark", "Judge the defaults on public benchmarks."),
     "tune": ("tune:tune", "Search for the best options by trials."),
     "sweep": ("sweep:sweep", "Train a grid of models, here or on a cluster."),
     "reproduce": ("reproduce:reproduce", "Repeat the experiments of the paper."),

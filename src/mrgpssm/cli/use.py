@@ -11,14 +11,16 @@ from mrgpssm.baselines.compare import compare, methods_named
 from mrgpssm.blend.load import load
 from mrgpssm.cli.flags import Files, Json, ModelPath, Seed
 from mrgpssm.cli.show import collect_warnings, print_json, print_rows, print_scores, say, score_cells, score_titles
+from mrgpssm.data import cut_warmup
 from mrgpssm.data.doubts import was_seen
 from mrgpssm.data.tables import Columns, csv_bytes, read_sequences
-from mrgpssm.errors import ConfigError, DataError, need
+from mrgpssm.errors import ConfigError, need
 from mrgpssm.estimator.config import DataConfig, make_config, read_config
 from mrgpssm.file import write_atomic, write_json
 from mrgpssm.file.words import count_of
 
 _Samples = Annotated[int, typer.Option(min=2, help="Trajectories.")]
+_WarmupRows = Annotated[int, typer.Option(min=0, help="First rows whose measured outputs set the state.")]
 _TIME = typer.Option(help="The time column; left out, that of the run.")
 _GAPS = typer.Option(help="split, irregular or refuse: what a gap in time does; left out, as in the run.")
 _COMPARED = ("rmse", "fit_percent", "nll", "crps", "coverage_90", "coverage_95")
@@ -31,7 +33,7 @@ def simulate(
     samples: _Samples = 100,
     seed: Seed = 0,
     stride: Annotated[int, typer.Option(min=1, help="Every how many rows to report.")] = 1,
-    warmup_rows: Annotated[int, typer.Option(min=0, help="First rows whose measured outputs set the state.")] = 0,
+    warmup_rows: _WarmupRows = 0,
     time: Annotated[str | None, _TIME] = None,
     gaps: Annotated[str | None, _GAPS] = None,
     as_json: Json = False,
@@ -45,7 +47,7 @@ def simulate(
     tables, told = [], []
     time, gaps = _find_clock(model, time, gaps)
     for sequence in _sequences(fitted, data, time, gaps, outputs_required=warmup_rows > 0):
-        warmup, rest = _cut(sequence, warmup_rows)
+        warmup, rest = cut_warmup(sequence, warmup_rows)
         with collect_warnings() as doubts:
             run = fitted.simulate(rest, warmup=warmup, samples=samples, seed=seed, stride=stride)
         told += doubts
@@ -66,6 +68,7 @@ def evaluate(
     data: Files,
     samples: _Samples = 100,
     seed: Seed = 0,
+    warmup_rows: _WarmupRows = 0,
     time: Annotated[str | None, _TIME] = None,
     gaps: Annotated[str | None, _GAPS] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the scores to this JSON file.")] = None,
@@ -77,14 +80,16 @@ def evaluate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run freely over tables from their first row; score against the measured outputs, and compare with baselines."""
+    """Run freely over tables; score against the measured outputs, and compare with baselines."""
     methods = _find_methods(against, train)
+    if methods and warmup_rows:
+        raise ConfigError("Baselines are compared from the first row on; leave out --warmup-rows or --against.")
     fitted = load(model)
     time, gaps = _find_clock(model, time, gaps)
     sequences = _sequences(fitted, data, time, gaps, outputs_required=True)
     training = _sequences(fitted, train or [], time, gaps, outputs_required=True) if methods else []
     with collect_warnings() as doubts:
-        scores = fitted.score(sequences, samples=samples, seed=seed)
+        scores = fitted.score(sequences, samples=samples, seed=seed, warmup_rows=warmup_rows)
     seen = [s.name for s in sequences if was_seen(fitted.fitted_.seen, s)]
     found = compare(training, sequences, methods) if methods else {}
     result = {
@@ -93,6 +98,7 @@ def evaluate(
         "sequences": len(sequences),
         "samples": samples,
         "seed": seed,
+        "warmup_rows": warmup_rows,
         "scores": scores.to_dict("index"),
         "seen_in_training": seen,
         "warnings": doubts,
@@ -140,16 +146,6 @@ def _sequences(fitted, files: list[str], time: str | None, gaps: str, outputs_re
     model = fitted.fitted_
     columns = Columns(model.input_names, model.output_names, time, None if time else model.dt)
     return read_sequences(files, columns, gaps=gaps, outputs_required=outputs_required)  # pyright: ignore[reportArgumentType]
-
-
-def _cut(sequence, rows: int):
-    """Split a sequence into the warm-up and the rest, both with their times."""
-    if rows == 0:
-        return None, sequence
-    left = max(len(sequence) - rows, 0)
-    if left < 2:
-        raise DataError(f"{sequence.name}: --warmup-rows {rows} leaves {left} of {len(sequence)} rows to simulate.")
-    return sequence.take(slice(None, rows)), sequence.take(slice(rows, None))
 
 
 def _write(table, path: Path) -> None:

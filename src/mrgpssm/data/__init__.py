@@ -9,6 +9,7 @@ from mrgpssm.data.collect import (
     as_warmup,
     check_alike,
     check_lengths,
+    cut_warmup,
     match,
 )
 from mrgpssm.data.fill import Filled, apply_drive, fill, follow_drive, samples_between
@@ -31,6 +32,7 @@ __all__ = [
     "as_warmup",
     "check_alike",
     "check_lengths",
+    "cut_warmup",
     "fill",
     "follow_drive",
     "masks",

@@ -129,3 +129,13 @@ def match(sequence: Sequence, input_names: Names, output_names: Names, dt: float
         )
     inputs, outputs = sequence.inputs[:, columns["input"]], sequence.outputs[:, columns["output"]]
     return replace(sequence, inputs=inputs, outputs=outputs, input_names=input_names, output_names=output_names)
+
+
+def cut_warmup(sequence: Sequence, rows: int) -> tuple[Sequence | None, Sequence]:
+    """The first rows of a sequence as a warm-up, None for no rows, and the rest; both with their times."""
+    if rows == 0:
+        return None, sequence
+    left = max(len(sequence) - rows, 0)
+    if left < 2:
+        raise DataError(f"{sequence.name}: a warm-up of {rows} rows leaves {left} of {len(sequence)} to simulate.")
+    return sequence.take(slice(None, rows)), sequence.take(slice(rows, None))

@@ -83,11 +83,11 @@ def samples_between(before: Sequence, after: Sequence) -> float:
 
 
 def apply_drive(drive: Drive, sequence: Sequence) -> Sequence:
-    """The sequence with more inputs: all of them averaged over the first time constant, ..., then delayed, ..."""
+    """The sequence with what drives the step from every row on in place of its inputs: they, their averages, ..."""
     if not drive:
         return sequence
     filled = fill(sequence)
-    inputs = follow_drive(drive, filled)[0][filled.rows]
+    inputs = drive.act(follow_drive(drive, filled)[0])[filled.rows]
     return replace(sequence, inputs=inputs, input_names=drive.names(sequence.input_names))
 
 

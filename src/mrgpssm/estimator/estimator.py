@@ -39,7 +39,7 @@ from mrgpssm.prediction.predict import forecast, scores
 from mrgpssm.rollout import AbstractScheme
 from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime
-from mrgpssm.spec import Bands, Spec, Structure, Training, options_of
+from mrgpssm.spec import Bands, Spec, Structure, Training, Whole, options_of
 from mrgpssm.training import FleetFit, Progress, begin
 from mrgpssm.training.estimate import estimate
 from mrgpssm.training.planning import make_plan
@@ -79,6 +79,7 @@ class MRGPSSM:
         filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them
             (none).
         delays: Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times (none).
+        feedthrough: Inputs act on the outputs of their own row, too, not on later ones alone (no).
         kernel: Covariance of the Gaussian processes: "rbf", "matern32", "matern52", or a kernel of your own, a
             subclass of `mrgpssm.gp.AbstractKernel` or an instance of one, such as `Matern32()`.
         emission: How a state shows in the outputs: "identity" (its first dimensions), "linear", "nonlinear", or your
@@ -101,6 +102,7 @@ class MRGPSSM:
         cascade: bool | None = None,
         filters: SequenceOf[float] | None = None,
         delays: SequenceOf[int] | None = None,
+        feedthrough: bool | None = None,
         *,
         kernel: str | AbstractKernel | type[AbstractKernel] = "rbf",
         emission: str | AbstractEmission | type[AbstractEmission] | None = None,
@@ -118,6 +120,7 @@ class MRGPSSM:
         self.cascade = cascade
         self.filters = filters
         self.delays = delays
+        self.feedthrough = feedthrough
         self.kernel = kernel
         self.emission = emission
         self.scheme = scheme
@@ -334,7 +337,7 @@ class MRGPSSM:
         check_simulation(hasattr(self, "fitted_"), samples, 1, ())
         return make_runtime(store_model(self.fitted_)).stepper(samples, seed)
 
-    def score(self, sequences: Data, samples: int = 100, seed: int = 0) -> pd.DataFrame:
+    def score(self, sequences: Data, samples: int = 100, seed: int = 0, warmup_rows: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.
 
         `nll` is of the sample mixture and `nll_gaussian` of N(mean, std²), both per step; coverages are shares.
@@ -343,6 +346,7 @@ class MRGPSSM:
             sequences: Sequences or tables; columns are found by name, and missing outputs count nowhere.
             samples: Trajectories of each free run.
             seed: Seed of the trajectories.
+            warmup_rows: First rows of every sequence whose measured outputs set the state; they are not scored.
 
         Returns:
             A table with columns `rmse`, `nrmse`, `fit_percent`, `nll`, `nll_gaussian`, `crps`, `coverage_50`,
@@ -353,10 +357,11 @@ class MRGPSSM:
             DataError: Columns or dt are not those of training, or an output has no measured value.
         """
         check_simulation(hasattr(self, "fitted_"), samples, 1, LEVELS, seed)
+        rows = Whole(0).check("warmup_rows", warmup_rows)
         model = self.fitted_
         matched = as_list(sequences, model.input_names, model.output_names, model.dt)
         warn_of([*doubt_scores(model.seen, matched), *doubt_inputs(model.seen, matched)])
-        return scores(model, matched, samples, seed)
+        return scores(model, matched, samples, seed, rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file; `load` reads it.

@@ -1,7 +1,6 @@
 """The mean model as one C99 file: tables of numbers and a few short functions."""
 
 import re
-from dataclasses import astuple
 from importlib.metadata import version
 from importlib.resources import files
 from string import Template
@@ -27,7 +26,7 @@ _SPAN = Template("    state->span = samples;\n")
 _AVERAGE = Template("""    for (k = 0; k < $averages; k++)
         for (i = 0; i < $inputs; i++) {
             double *s = &state->average[k][i];
-            *s = state->begun ? *s - expm1(-state->span / tau[k]) * (u[i] - *s) : u[i];
+            *s = state->begun ? *s - expm1(-$span / tau[k]) * (u[i] - *s) : u[i];
             drive[$inputs * (k + 1) + i] = *s;
         }
 """)
@@ -64,6 +63,30 @@ _EMPTY = Template("""    state->known = state->now = 0;
 """)
 _FASTER = Template(""" Delays are
  * right as long as there are at most 4 calls a sample.""")
+_CUT = "double steps = fmax(ceil($elapsed - $jitter), 1.0), samples = fmin($elapsed / steps, 1.0), k;"
+_ADVANCE = Template(f"""    {_CUT}
+    emit(state, y);
+    for (k = 0.0; k < steps; k++)
+        move(state, u, samples);
+""")
+# The step to this call is driven by its input: it waits until that is known.
+_CATCH_UP = Template(f"""    {_CUT}
+    int i;
+
+    for (k = 1.0; state->begun && k < steps; k++)
+        move(state, state->last, samples);
+    move(state, u, state->begun ? samples : 0.0);
+    emit(state, y);
+    for (i = 0; i < $inputs; i++)
+        state->last[i] = u[i];
+    state->due = elapsed;
+""")
+_DUE = Template("""    double last[$inputs], due; /* the last input, and the samples that it acts for */
+""")
+_ORDERS = (
+    "writes the outputs at this time into y, then takes the state over one sample under the input u",
+    "takes the state to this time, driven by the input u and the one before, then writes the outputs into y",
+)
 _GATHER = Template("""        for (i = 0; i < $states; i++)
             scaled[$drives + i] = state->x[driver[c][i / $latent]][i % $latent];
 """)
@@ -96,7 +119,6 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         inducing=inducing,
         width=mean["column"].shape[1],
         rounds=model.rounds,
-        jitter=JITTER,
         tables=_tables(model, mean),
         **_memory(model),
     )
@@ -113,21 +135,28 @@ def _check_parts(model: RuntimeModel) -> None:
 
 def _memory(model: RuntimeModel) -> dict[str, str]:
     """The pieces of the file that remember past inputs and make the drive of them."""
+    jitter, through = JITTER, model.drive.feedthrough
+    own = {"order": _ORDERS[through], "advance": _ADVANCE.substitute(elapsed="elapsed", jitter=jitter)}
     if not model.drive:
-        return dict.fromkeys(("state", "begin", "drive", "end", "faster"), "")
-    taus, lags = astuple(model.drive)
+        return own | dict.fromkeys(("state", "begin", "drive", "end", "faster"), "")
+    taus, lags = model.drive.filters, model.drive.lags
     sizes = {"inputs": len(model.input_names), "drives": len(model.input_mean), "averages": len(taus)}
     sizes |= {"copies": len(lags), "ring": _RING * max(lags, default=0) + 1}
+    sizes |= {"span": "samples" if through else "state->span"}  # between the row before and that of the input
 
     def join(averages: Template, copies: Template) -> str:
         return (averages.substitute(sizes) if taus else "") + (copies.substitute(sizes) if lags else "")
 
     sources, changed = join(_AVERAGE, _DELAY), ", changed" if lags else ""
-    return {
-        "state": join(_AVERAGES, _PAST) + "    int begun;\n",
-        "begin": "    state->begun = 0;\n" + join(_NOTHING, _EMPTY),
+    begin, end = "    state->begun = 0;\n" + join(_NOTHING, _EMPTY), join(_SPAN, _AGE)
+    if through:
+        own["advance"] = _CATCH_UP.substitute(sizes, elapsed="state->due", jitter=jitter)
+        sources, begin, end = join(_NOTHING, _AGE) + sources, begin + "    state->due = 1.0;\n", join(_SPAN, _NOTHING)
+    return own | {
+        "state": join(_AVERAGES, _PAST) + (_DUE.substitute(sizes) if through else "") + "    int begun;\n",
+        "begin": begin,
         "drive": _DRIVE.substitute(sizes, sources=sources, changed=changed),
-        "end": join(_SPAN, _AGE) + "    state->begun = 1;\n",
+        "end": end + "    state->begun = 1;\n",
         "faster": join(_NOTHING, _FASTER),
     }
 
@@ -149,8 +178,7 @@ def _mean_tables(model: RuntimeModel) -> dict[str, np.ndarray]:
 
 def _tables(model: RuntimeModel, mean: dict[str, np.ndarray]) -> str:
     scaling = {key: getattr(model, key) for key in ("input_mean", "input_sd", "output_mean", "output_sd")}
-    taus, lags = astuple(model.drive)
-    drive = {"tau": np.array(taus, float), "delay": np.array(lags, int)}
+    drive = {"tau": np.array(model.drive.filters, float), "delay": np.array(model.drive.lags, int)}
     tables = scaling | {name: values for name, values in (mean | drive).items() if values.size}
     return "\n".join(_table("double" if v.dtype.kind == "f" else "int", k, v) for k, v in tables.items())
 

@@ -74,7 +74,7 @@ class FittedModel:
         return self.scaling.inputs(apply_drive(self.structure.drive, sequence).inputs)
 
     def follow(self, filled: Filled, memory: Memory | None = None) -> tuple[np.ndarray, Memory]:
-        """The same at all filled rows, after the inputs in memory; and what is remembered then."""
+        """What is known of the inputs at filled rows, scaled, after those in memory; and what is remembered then."""
         drive, after = follow_drive(self.structure.drive, filled, memory)
         return self.scaling.inputs(drive), after
 

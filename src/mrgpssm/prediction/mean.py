@@ -16,7 +16,7 @@ from mrgpssm.rollout import MeanDynamics, mean_states
 def mean_run(model: FittedModel, sequence: Sequence) -> np.ndarray:
     """(T, D_y) outputs in the data's units, averaged over the ensemble."""
     filled = fill(sequence)
-    inputs = model.follow(filled)[0]
+    inputs = model.structure.drive.act(model.follow(filled)[0])
     total = np.zeros((len(inputs), len(model.output_names)))
     with floating_point(model.structure.precision):
         for models in model.ensemble:

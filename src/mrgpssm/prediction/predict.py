@@ -13,7 +13,7 @@ import pandas as pd
 from mrgpssm.arrays.drive import Memory
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Key
-from mrgpssm.data import Filled, Sequence, fill, samples_between
+from mrgpssm.data import Filled, Sequence, cut_warmup, fill, samples_between
 from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import Forecast, report_times
@@ -28,7 +28,7 @@ _CHUNK = 200_000  # samples of one component at a time, over models, sequences a
 class Piece(NamedTuple):
     """Samples (S, C, D_y) at some rows of one sequence, scaled, of all models of the ensemble, without noise.
 
-    The `parts`, one for each component, add up to the outputs. `drive` (C, D_u) acts from every row on.
+    The `parts`, one for each component, add up to the outputs. `drive` (C, D_u) is what is known of the inputs there.
     """
 
     sequence: int
@@ -69,9 +69,14 @@ class FreeRuns:
         return [{name: np.concatenate([t[name] for t in some]) for name in some[0]} for some in found]
 
 
-def run_freely(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
-    """Free runs over every sequence from its first row; they are simulated while somebody looks at them, once."""
-    pieces = _pieces(model, sequences, None, samples, seed, 1)
+def run_freely(
+    model: FittedModel, sequences: list[Sequence], samples: int, seed: int, warmup: Sequence | None = None
+) -> FreeRuns:
+    """Free runs over every sequence from its first row; they are simulated while somebody looks at them, once.
+
+    A single sequence may have a warm-up.
+    """
+    pieces = _pieces(model, sequences, warmup, samples, seed, 1)
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 
@@ -123,9 +128,17 @@ def forecast(
     )
 
 
-def scores(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> pd.DataFrame:
-    """Free run over every sequence from its first row; one row per output, errors in the data's units."""
-    return score_runs([run_freely(model, sequences, samples, seed)])
+def scores(
+    model: FittedModel, sequences: list[Sequence], samples: int, seed: int, warmup_rows: int = 0
+) -> pd.DataFrame:
+    """Free run over every sequence from its first row; one row per output, errors in the data's units.
+
+    The first `warmup_rows` of each set the state, and are not scored.
+    """
+    if not warmup_rows:
+        return score_runs([run_freely(model, sequences, samples, seed)])
+    cuts = (cut_warmup(s, warmup_rows) for s in sequences)
+    return score_runs([run_freely(model, [rest], samples, seed, past) for past, rest in cuts])
 
 
 def score_runs(runs: SequenceOf[FreeRuns]) -> pd.DataFrame:
@@ -152,7 +165,8 @@ def _pieces(
     """
     filled = [fill(sequence) for sequence in sequences]
     past = None if warmup is None else _past(model, warmup, sequences[0])
-    inputs = [model.follow(f, None if past is None else past.memory)[0] for f in filled]
+    known = [model.follow(f, None if past is None else past.memory)[0] for f in filled]
+    inputs = [model.structure.drive.act(values) for values in known]
     clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
     pace = stride if all(f.is_even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
@@ -171,12 +185,15 @@ def _pieces(
                     at = reported[k][first:last]
                     walked = (at - draws.rows[0]) // pace
                     parts = [join_samples(part[:, k][:, :, walked], groups)[:samples] for part in draws.parts]
-                    yield Piece(k, stride * np.arange(first, last), parts, inputs[k][at])
+                    yield Piece(k, stride * np.arange(first, last), parts, known[k][at])
 
 
 def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
     filled = fill(warmup, samples_between(warmup, after))
-    return Past(filled, *model.follow(filled))
+    known, memory = model.follow(filled)
+    drive = model.structure.drive
+    ahead = model.scaling.inputs(drive.follow(after.inputs[:1], np.ones(1), memory)[0])
+    return Past(filled, drive.act(known, ahead), memory)
 
 
 def _key(seed: int, number: int, group: int) -> Key:

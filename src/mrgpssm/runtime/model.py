@@ -51,14 +51,18 @@ class RuntimeModel:
         """h = 1 / R of every component: one raw sample in its own time unit."""
         return 1.0 / np.array(self.resolutions, float)
 
-    def course(self, inputs: np.ndarray, gaps: np.ndarray, memory: Memory | None = None) -> tuple[Course, Memory]:
+    def course(
+        self, inputs: np.ndarray, gaps: np.ndarray, memory: Memory | None = None, ahead: np.ndarray | None = None
+    ) -> tuple[Course, Memory]:
         """What checked inputs (T, D_u) with so many samples to the next row drive the model by, after earlier rows.
 
-        What is remembered after the last one comes second.
+        `ahead` (1, D_u) is the input of the row after them, where it is known. What is remembered comes second.
         """
         steps = cut(gaps, "inputs")
-        drives, memory = self.drive.follow(inputs[steps.source], steps.sizes, memory)
-        return Course((drives - self.input_mean) / self.input_sd, steps.sizes, steps.rows), memory
+        known, memory = self.drive.follow(inputs[steps.source], steps.sizes, memory)
+        next_row = None if ahead is None else self.drive.follow(ahead, np.ones(1), memory)[0]
+        scaled = [(x - self.input_mean) / self.input_sd for x in (self.drive.act(known, next_row), known)]
+        return Course(scaled[0], steps.sizes, steps.rows, scaled[1][steps.rows]), memory
 
     def gaps(self, time: np.ndarray | None, rows: int) -> np.ndarray:
         """(rows,) samples from each row to the next, one after the last; `time` is in seconds, or even sampling."""
@@ -94,14 +98,13 @@ class RuntimeModel:
         """
         check_samples(samples)
         course, particles, done = self._course(inputs, time), RunState.draw(self, samples, seed), 0
-        scaled = course.drives[course.rows]
-        run = Simulation.blank((len(scaled), len(self.output_names)), quantiles, samples if keep_samples else 0)
+        run = Simulation.blank((len(course.rows), len(self.output_names)), quantiles, samples if keep_samples else 0)
         count = max(100, _CHUNK // (len(self.groups) * samples))
         for first in range(0, len(course.drives), count):
             outputs = particles.walk(course.part(first, first + count))[:samples]
             rows = slice(done, done + outputs.shape[1])
             if outputs.shape[1]:
-                found = self.output_law.measure(outputs, scaled[rows])
+                found = self.output_law.measure(outputs, course.known[rows])
                 run.put(rows, found, self.output_mean, self.output_sd)
             done = rows.stop
         return run

@@ -38,13 +38,16 @@ class Estimate:
 class StepperState:
     """All that moves: the samples' states, (models, components, latent dimensions, samples), and the steps so far.
 
-    `memory` is of past inputs, and `drive` what they drove the last step by; there is none before the first row.
+    `memory` is of past inputs, and `drive` what is known of them at the last row; there is none before the first row.
+    With feed-through, `due` is the last row: its input, its samples to the next, and what was remembered before it. The
+    step from there is taken when the next input is known.
     """
 
     states: np.ndarray
     row: int
     memory: Memory | None = None
     drive: np.ndarray | None = None
+    due: tuple[np.ndarray, float, Memory | None] | None = None
 
 
 class Stepper:
@@ -59,11 +62,12 @@ class Stepper:
         self._particles = RunState.draw(model, samples, seed)
         self._memory: Memory | None = None
         self._drive: np.ndarray | None = None
+        self._due: tuple[np.ndarray, float, Memory | None] | None = None
 
     @property
     def state(self) -> StepperState:
         """Where it stands; assign an earlier one to go back there."""
-        return StepperState(self._particles.states.copy(), self._particles.row, self._memory, self._drive)
+        return StepperState(self._particles.states.copy(), self._particles.row, self._memory, self._drive, self._due)
 
     @state.setter
     def state(self, state: StepperState) -> None:
@@ -71,7 +75,7 @@ class Stepper:
         if state.states.shape != own:
             raise DataError(f"The state has shape {state.states.shape}; this stepper's is {own}.")
         self._particles.states, self._particles.row = state.states.copy(), int(state.row)
-        self._memory, self._drive = state.memory, state.drive
+        self._memory, self._drive, self._due = state.memory, state.drive, state.due
 
     def update(self, u: np.ndarray, y: np.ndarray | None = None, elapsed: float = 1.0) -> Estimate:
         """Correct by what is measured now (NaN where nothing is), estimate the outputs now, then step under input u.
@@ -80,20 +84,34 @@ class Stepper:
         """
         inputs = self.model.check_inputs(np.reshape(np.asarray(u, float), (1, -1)))
         measured = None if y is None else self._scale_measured(y)
-        course, memory = self.model.course(inputs, np.array([elapsed], float), self._memory)
-        drive = course.drives[0]
-        if self._drive is None:
-            self._drive = drive  # before the first row all inputs are those of the first
+        self._catch_up(inputs)
+        before = self._memory
+        course, self._memory = self.model.course(inputs, np.array([elapsed], float), before)
+        drive = course.known[0]
         if measured is not None:
             self._correct(measured, drive)
-        now, self._memory = self._estimate(drive), memory
-        self._particles.walk(course)
-        self._drive = course.drives[-1]
+        now, self._drive = self._estimate(drive), course.drives[-1]
+        if self.model.drive.feedthrough:
+            self._due = (inputs, elapsed, before)
+        else:
+            self._particles.walk(course)
         return now
 
     def estimate(self) -> Estimate:
-        """The outputs at the time that the state stands at, while the last input still acts."""
-        return self._estimate(np.zeros(len(self.model.input_mean)) if self._drive is None else self._drive)
+        """The outputs at the time of the next row, while the last input still acts."""
+        start, drive = self.state, np.zeros(len(self.model.input_mean)) if self._drive is None else self._drive
+        if self._due is not None:
+            self._catch_up(self._due[0])
+        now, self.state = self._estimate(drive), start
+        return now
+
+    def _catch_up(self, ahead: np.ndarray) -> None:
+        """With feed-through, take the step to the row of this input."""
+        if self._due is not None:
+            inputs, elapsed, before = self._due
+            course, _ = self.model.course(inputs, np.array([elapsed], float), before, ahead)
+            self._particles.walk(course)
+            self._due = None
 
     def forecast(self, inputs: np.ndarray, time: np.ndarray | None = None) -> Estimate:
         """Run freely over inputs (T, D_u) from here, without moving: (T, D_y) outputs before each input acts.
@@ -101,10 +119,11 @@ class Stepper:
         `time` are the seconds of every row (T,), where sampling is uneven; the first row is now.
         """
         start, values = self.state, self.model.check_inputs(inputs)
+        self._catch_up(values[:1])
         course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
         outputs = self._particles.walk(course)
         self.state = start
-        return self._in_units(self._measure(outputs, course.drives[course.rows]))
+        return self._in_units(self._measure(outputs, course.known))
 
     def _estimate(self, drive: np.ndarray) -> Estimate:
         whole = self._in_units(self._now(drive))

@@ -24,18 +24,19 @@ _AHEAD = 64  # steps whose noise is drawn at once
 class Course:
     """What a run walks over, in steps of at most one sample: gaps are filled, with the input held.
 
-    `drives` (T', D) are scaled, `steps` (T',) are the samples from each to the next, and `rows` (T,) are the places of
-    the rows that were given.
+    `drives` (T', D) of the steps are scaled, `steps` (T',) are their lengths in samples, `rows` (T,) are the places of
+    the rows that were given, and `known` (T, D), scaled, is what is known of the inputs there.
     """
 
     drives: np.ndarray
     steps: np.ndarray
     rows: np.ndarray
+    known: np.ndarray
 
     def part(self, first: int, last: int) -> "Course":
         """Steps first, ..., last - 1."""
-        rows = self.rows[slice(*np.searchsorted(self.rows, [first, last]))] - first
-        return Course(self.drives[first:last], self.steps[first:last], rows)
+        own = slice(*np.searchsorted(self.rows, [first, last]))
+        return Course(self.drives[first:last], self.steps[first:last], self.rows[own] - first, self.known[own])
 
 
 class Walker:

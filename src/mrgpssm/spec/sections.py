@@ -77,6 +77,9 @@ class Structure(OptionSection):
         "Lengths, in steps of dt, by which further copies of the inputs are delayed, for dead times.",
         fixed=(),
     )
+    feedthrough: bool = option(
+        None, Switch(), "Inputs act on the outputs of their own row, too, not on later ones alone.", fixed=False
+    )
     kernel: Any = option(
         "rbf", INGREDIENTS["kernel"], "Covariance of the Gaussian processes: rbf, matern32 or matern52."
     )
@@ -95,7 +98,7 @@ class Structure(OptionSection):
     @property
     def drive(self) -> Drive:
         """What the model sees of the inputs."""
-        return Drive(self.filters or (), self.delays or ())
+        return Drive(self.filters or (), self.delays or (), bool(self.feedthrough))
 
     def groups(self, outputs: int) -> tuple[tuple[int, ...], ...]:
         """The output columns of every model: all together where `joint`, else one each."""

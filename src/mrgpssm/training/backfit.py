@@ -32,7 +32,8 @@ class Plan:
     """What a training run is given: settings, data, members, and the resolution of every component.
 
     `unseen` (members, rows) marks what a member must be good at without training on it; where it is given, the cycle
-    that is best there is kept.
+    that is best there is kept. `informed` says that members start at models worth simulating: they are, before the
+    first turn, and count as the first of all cycles.
     """
 
     settings: TrainingSettings
@@ -40,6 +41,7 @@ class Plan:
     tasks: Task
     resolutions: tuple[int, ...]
     unseen: np.ndarray | None = None
+    informed: bool = False
 
     @property
     def schedule(self) -> list[tuple[int, Team]]:
@@ -168,10 +170,13 @@ def fit_fleet(
     walks |= {"longest": longest, "mesh": mesh}
     journal = Journal(settings, len(plan.schedule), start.alive, start.history, report)
     here = start
+    if plan.informed and (here.turn, here.step) == (0, 0):
+        everybody = tuple(range(len(plan.resolutions)))
+        here = _keep_best(plan, _simulate(plan, here, everybody, len(plan.schedule), 0, journal, walks))
     while here.turn < len(plan.schedule):
-        cycle = plan.schedule[here.turn][0]
+        cycle, team = plan.schedule[here.turn]
         here = train_turn(plan, here, journal, keep, mesh)
-        here = _simulate(plan, here, journal, walks)
+        here = _simulate(plan, here, team, here.turn, cycle, journal, walks)
         here = replace(here, turn=here.turn + 1, step=0, alive=journal.alive)
         if here.turn == len(plan.schedule) or plan.schedule[here.turn][0] > cycle:
             here = _keep_best(plan, here)
@@ -183,10 +188,11 @@ def fit_fleet(
     return FleetFit(on_first(state, mesh), bounds, alive, tuple(journal.history), here.errors)
 
 
-def _simulate(plan: Plan, here: Snapshot, journal: Journal, walks: dict[str, Any]) -> Snapshot:
-    """New caches of the components that have just been trained, slow ones first: they may drive others."""
-    cycle, team = plan.schedule[here.turn]
-    turn_keys = _fold(_fold(plan.tasks.key, _SWEEP), here.turn)
+def _simulate(
+    plan: Plan, here: Snapshot, team: Team, turn: int, cycle: int, journal: Journal, walks: dict[str, Any]
+) -> Snapshot:
+    """New caches of some components, slow ones first: they may drive others. `turn` says which random numbers."""
+    turn_keys = _fold(_fold(plan.tasks.key, _SWEEP), turn)
     for part in sorted(team, key=lambda part: -plan.resolutions[part]):
         keys = turn_keys if len(team) == 1 else _fold(turn_keys, part)
         component, old = here.state.ssm.components[part], here.state.caches[part]
@@ -207,7 +213,7 @@ def train_turn(
         jnp.asarray(plan.resolutions[fastest], jnp.int32),
         partial_output(here.state.caches, team),
         tuple(here.state.caches[part] for part in team),
-        jnp.asarray(settings.window_start == "cache" and cycle > 0),
+        jnp.asarray(settings.window_start == "cache" and (cycle > 0 or plan.informed)),
         jnp.asarray(settings.pace(cycle), plan.series.clock.dtype),
         driving_states(here.state.ssm, here.state.caches, fastest) if len(team) == 1 else (),  # else they are there
     )

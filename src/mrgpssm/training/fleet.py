@@ -84,13 +84,13 @@ def make_fleet(
     )
     inputs, outputs = len(driven[0].input_names), len(members[0].columns)
     ssm = init_models(structure, inputs, outputs, tasks.key)
-    if structure.drive:
+    if structure.filters or structure.delays:
         ssm = start_on_data(ssm, series, tasks)
     if spec.training.start == "linear":
         check_start(spec)
         ssm = start_linear(ssm, find_starts(structure, driven, scalings, members))
     settings = TrainingSettings.of(spec.training, structure.scheme)
-    return Plan(settings, series, tasks, structure.resolutions, unseen), ssm
+    return Plan(settings, series, tasks, structure.resolutions, unseen, spec.training.start == "linear"), ssm
 
 
 def check_start(spec: Spec) -> None:

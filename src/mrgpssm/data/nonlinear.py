@@ -1,0 +1,262 @@
+"""The sets of nonlinearbenchmark.org: where their files are, how these are laid out, and the official splits.
+
+A model learns from the training recordings alone and then runs freely over every test recording. Of that it sees the
+inputs and the first n outputs, which set its state and are not scored.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.io import loadmat
+
+from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
+from mrgpssm.data.datasets import ROOT_VARIABLE, data_root
+from mrgpssm.data.sequence import Sequence
+from mrgpssm.errors import DataError, MissingPackageError
+
+HOMEPAGE = "https://www.nonlinearbenchmark.org"
+Signals = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Recordings to learn from, and recordings to be judged on, each with the rows that set the state."""
+
+    train: list[Sequence]
+    tests: list[BenchmarkRecording]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One set: its title, the unit of its errors, the names that each of its files may have, and how these are read.
+
+    `loader` is its function in the package `nonlinear_benchmarks`, where that has an official split, and `scale` brings
+    what that returns to the unit.
+    """
+
+    title: str
+    unit: str
+    files: tuple[tuple[str, ...], ...]
+    read: Callable[[list[Path]], Split]
+    loader: str = ""
+    scale: float = field(default=1.0, kw_only=True)
+
+
+def load_benchmark(name: str, root: str | Path | None = None) -> Split:
+    """Training and test recordings of a set, from files anywhere below the root, or by `nonlinear_benchmarks`.
+
+    Raises:
+        DataError: There is no such set, or a file is missing or has another layout.
+    """
+    entry = find_benchmark(name)
+    top = data_root(root)
+    found = [_find(top, names) for names in entry.files]
+    if all(found):
+        return entry.read([path for path in found if path is not None])
+    missing = next(names[0] for names, path in zip(entry.files, found, strict=True) if path is None)
+    if root is None and not any(found) and entry.loader:
+        try:
+            return _download(entry)
+        except MissingPackageError:
+            pass
+    package = "or install the package nonlinear-benchmarks, which fetches it, " if entry.loader else ""
+    raise DataError(
+        f"{name}: {missing} is nowhere under {top}; get the set from {HOMEPAGE} {package}and point --data-root or "
+        f"{ROOT_VARIABLE} at its folder."
+    )
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """The set of that name."""
+    if name not in BENCHMARKS:
+        raise DataError(f"There is no benchmark {name!r}; known are {', '.join(BENCHMARKS)}.")
+    return BENCHMARKS[name]
+
+
+def _find(top: Path, names: Iterable[str]) -> Path | None:
+    """The first file of one of these names."""
+    return next((path for name in names for path in sorted(top.rglob(name)) if path.is_file()), None)
+
+
+def _download(entry: Benchmark) -> Split:
+    try:
+        import nonlinear_benchmarks  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise MissingPackageError("The package nonlinear-benchmarks is not installed.") from None
+    train, tests = (
+        some if isinstance(some, tuple | list) else (some,) for some in getattr(nonlinear_benchmarks, entry.loader)()
+    )
+
+    def scaled(recording: BenchmarkRecording) -> BenchmarkRecording:
+        s = recording.sequence
+        return BenchmarkRecording(
+            Sequence(s.inputs, entry.scale * s.outputs, s.dt, name=s.name), recording.initialisation
+        )
+
+    learned, judged = ([scaled(r) for r in from_benchmark(list(some))] for some in (train, tests))
+    return Split([recording.sequence for recording in learned], judged)
+
+
+def _read(path: Path, names: Iterable[str]) -> Signals:
+    """Named signals of a CSV or MATLAB file; a file that lacks one is refused."""
+    try:
+        content = pd.read_csv(path) if path.suffix.lower() == ".csv" else loadmat(path)
+    except Exception as error:  # foreign bytes: the readers fail in as many ways as files can be broken
+        raise DataError(f"{path}: cannot be read ({str(error).partition(chr(10))[0]:.100}); fetch it again.") from None
+    missing = [name for name in names if name not in content]
+    if missing:
+        raise DataError(f"{path}: holds no {missing[0]!r}; is it another set's file?")
+    return {name: np.asarray(content[name], float) for name in names}
+
+
+def _sequence(u: np.ndarray, y: np.ndarray, dt: float, name: str) -> Sequence:
+    """A recording of signals (T,) or (T, D)."""
+    return Sequence(u.reshape(len(u), -1), y.reshape(len(y), -1), dt, name=name)
+
+
+def _tanks(paths: list[Path]) -> Split:
+    signals = _read(paths[0], ("uEst", "yEst", "uVal", "yVal"))
+    train, test = (
+        _sequence(signals[f"u{part}"].ravel(), signals[f"y{part}"].ravel(), 4.0, name)
+        for part, name in (("Est", "estimation"), ("Val", "test"))
+    )
+    return Split([train], [BenchmarkRecording(test, 50)])
+
+
+def _drives(paths: list[Path]) -> Split:
+    signals = _read(paths[0], ("u11", "z11", "u12", "z12"))
+    both = [_sequence(signals[f"u1{k}"].ravel(), signals[f"z1{k}"].ravel(), 0.02, f"z1{k}") for k in (1, 2)]
+    tests = [BenchmarkRecording(s.take(slice(400, 500), s.name), 10) for s in both]
+    return Split([s.take(slice(None, 400), s.name) for s in both], tests)
+
+
+def _silverbox(paths: list[Path]) -> Split:
+    signals = _read(paths[0], ("V1", "V2"))
+    whole = _sequence(signals["V1"].ravel(), 1000 * signals["V2"].ravel(), 1 / 610.35, "Silverbox")
+    cut = 40650 + (127400 - 40650) * 3 // 4
+    ranges = {"multisine": (cut, 127400), "arrow": (100, 40575), "arrow, no extrapolation": (100, 32100)}
+    tests = [BenchmarkRecording(whole.take(slice(*rows), name), 50) for name, rows in ranges.items()]
+    return Split([whole.take(slice(40650, cut), "multisines")], tests)
+
+
+def _wiener_hammerstein(paths: list[Path]) -> Split:
+    signals = _read(paths[0], ("uBenchMark", "yBenchMark", "fs"))
+    dt = 1 / float(signals["fs"].ravel()[0])
+    whole = _sequence(signals["uBenchMark"].ravel(), 1000 * signals["yBenchMark"].ravel(), dt, "Wiener-Hammerstein")
+    test = BenchmarkRecording(whole.take(slice(105200, 184000), "test"), 50)
+    return Split([whole.take(slice(5200, 105200), "estimation")], [test])
+
+
+def _positioning(paths: list[Path]) -> Split:
+    def recording(path: Path, name: str) -> Sequence:
+        signals = {key: value.ravel() for key, value in _read(path, ("vir", "qm", "t")).items()}
+        return _sequence(signals["vir"], 1000 * signals["qm"], float(signals["t"][1] - signals["t"][0]), name)
+
+    train, test = (recording(path, name) for path, name in zip(paths, ("estimation", "pulses"), strict=True))
+    return Split([train], [BenchmarkRecording(test, 20)])
+
+
+_F16_KINDS = {"FullMSine": "multisine", "SineSw": "sweep"}
+_F16_FILES = tuple(
+    (f"F16Data_{kind}_Level{level}{'' if level % 2 else '_Validation'}.mat",)
+    for kind in _F16_KINDS
+    for level in range(1, 8)
+)
+
+
+def _aircraft(paths: list[Path]) -> Split:
+    recordings = []
+    for path, (kind, level) in zip(paths, ((k, n) for k in _F16_KINDS.values() for n in range(1, 8)), strict=True):
+        signals = _read(path, ("Force", "Acceleration", "Fs"))
+        force, acceleration = signals["Force"].ravel(), signals["Acceleration"].reshape(3, -1)
+        recordings.append(
+            _sequence(force, acceleration.T, 1 / float(signals["Fs"].ravel()[0]), f"{kind}, level {level}")
+        )
+    even = [s for s in recordings if s.name[-1] in "246"]
+    return Split([s for s in recordings if s.name[-1] in "1357"], [BenchmarkRecording(s, 50) for s in even])
+
+
+_REALISATIONS = 4  # of the twenty of every amplitude: 20 recordings of 32,768 rows
+
+
+def _parallel(paths: list[Path]) -> Split:
+    signals = _read(paths[0], ("uEst", "yEst", "uVal", "yVal", "uValArr", "yValArr", "fs"))
+    dt = 1 / float(signals["fs"].ravel()[0])
+
+    def recording(part: str, place: tuple[int, ...], name: str) -> Sequence:
+        both = (signals[f"{channel}{part}"][(slice(None), slice(None), *place)] for channel in "uy")
+        u, y = (periods.T.ravel() for periods in both)  # (N, periods): one after the other
+        return _sequence(u, 1000 * y, dt, name)
+
+    amplitudes = range(signals["uEst"].shape[3])
+    train = [
+        recording("Est", (k, a), f"amplitude {a + 1}, realisation {k + 1}")
+        for a in amplitudes
+        for k in range(min(_REALISATIONS, signals["uEst"].shape[2]))
+    ]
+    tests = [recording("Val", (0, a), f"amplitude {a + 1}") for a in amplitudes]
+    return Split(train, [BenchmarkRecording(s, 50) for s in [*tests, recording("ValArr", (), "arrow")]])
+
+
+_MIRROR_LEVELS = (100, 200, 300)
+_MIRROR_FILES = tuple(
+    (f"{channel}_{level}mV_{part}.npy",) for level in _MIRROR_LEVELS for part in ("train", "test") for channel in "uy"
+)
+
+
+def _mirror(paths: list[Path]) -> Split:
+    """Arrays (rows, 3, realisations, periods); periods follow one another."""
+    arrays = [np.load(path, allow_pickle=False) for path in paths]
+    found: dict[str, list[Sequence]] = {"train": [], "test": []}
+    places = ((level, part) for level in _MIRROR_LEVELS for part in ("train", "test"))
+    for number, (level, part) in enumerate(places):
+        u, y = arrays[2 * number : 2 * number + 2]
+        if u.ndim != 4 or u.shape != y.shape:
+            raise DataError(f"{paths[2 * number]}: must hold rows x 3 x realisations x periods, as its outputs do.")
+        for k in range(u.shape[2]):
+            inputs, outputs = (np.concatenate(list(np.moveaxis(x[:, :, k], 2, 0))) for x in (u, y))
+            found[part].append(_sequence(inputs, outputs, 1 / 6400, f"{level} mV, realisation {k + 1}"))
+    return Split(found["train"], [BenchmarkRecording(s, 50) for s in found["test"]])
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "tanks": Benchmark(
+        "Cascaded tanks",
+        "V",
+        (("cascaded_tanks.csv", "dataBenchmark.csv", "dataBenchmark.mat"),),
+        _tanks,
+        "Cascaded_Tanks",
+    ),
+    "coupled-drives": Benchmark(
+        "Coupled electric drives, uniform inputs",
+        "ticks/s",
+        (("coupled_drives_uniform.csv", "DATAUNIF.csv", "DATAUNIF.MAT", "DATAUNIF.mat"),),
+        _drives,
+        "CED",
+    ),
+    "silverbox": Benchmark(
+        "Silverbox", "mV", (("silverbox_SNLS80mV.mat", "SNLS80mV.mat"),), _silverbox, "Silverbox", scale=1000
+    ),
+    "wiener-hammerstein": Benchmark(
+        "Wiener-Hammerstein",
+        "mV",
+        (("WienerHammerBenchMark.mat",),),
+        _wiener_hammerstein,
+        "WienerHammerBenchMark",
+        scale=1000,
+    ),
+    "emps": Benchmark(
+        "Electro-mechanical positioning",
+        "mm",
+        (("DATA_EMPS.mat",), ("DATA_EMPS_PULSES.mat",)),
+        _positioning,
+        "EMPS",
+        scale=1000,
+    ),
+    "f16": Benchmark("F-16 ground vibration", "m/s²", _F16_FILES, _aircraft),
+    "parallel-wh": Benchmark("Parallel Wiener-Hammerstein", "mV", (("ParWHData.mat",),), _parallel),
+    "mirror": Benchmark("Fine steering mirror", "as recorded", _MIRROR_FILES, _mirror),
+}
