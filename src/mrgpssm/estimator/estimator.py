@@ -288,8 +288,8 @@ class MRGPSSM:
     ) -> Forecast:
         """Run freely over the inputs (T, D_u), from q(x_0) or from where `warmup`, the stretch just before, leaves it.
 
-        The output of row i is that before input i acts. Measured outputs of a `Sequence` are not looked at. The run
-        begins one sample after the last row of the warm-up, unless the times of both sequences say more.
+        The output of row i is that before input i acts; with `feedthrough`, after. Measured outputs of a `Sequence` are
+        not looked at. The run begins one sample after the last row of the warm-up, unless the times of both say more.
 
         Args:
             inputs: A table, Series or sequence, whose columns are found by name, or an array with the columns of

@@ -80,7 +80,7 @@ class Stepper:
     def update(self, u: np.ndarray, y: np.ndarray | None = None, elapsed: float = 1.0) -> Estimate:
         """Correct by what is measured now (NaN where nothing is), estimate the outputs now, then step under input u.
 
-        `elapsed` are the samples from this row to the next, in units of dt.
+        With feed-through the step to now, which u drives, comes first. `elapsed` are the samples from this row to the next, in units of dt.
         """
         inputs = self.model.check_inputs(np.reshape(np.asarray(u, float), (1, -1)))
         measured = None if y is None else self._scale_measured(y)
@@ -114,7 +114,7 @@ class Stepper:
             self._due = None
 
     def forecast(self, inputs: np.ndarray, time: np.ndarray | None = None) -> Estimate:
-        """Run freely over inputs (T, D_u) from here, without moving: (T, D_y) outputs before each input acts.
+        """Run freely over inputs (T, D_u) from here, without moving: (T, D_y) outputs at their rows.
 
         `time` are the seconds of every row (T,), where sampling is uneven; the first row is now.
         """
