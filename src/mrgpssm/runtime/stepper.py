@@ -80,7 +80,8 @@ class Stepper:
     def update(self, u: np.ndarray, y: np.ndarray | None = None, elapsed: float = 1.0) -> Estimate:
         """Correct by what is measured now (NaN where nothing is), estimate the outputs now, then step under input u.
 
-        With feed-through the step to now, which u drives, comes first. `elapsed` are the samples from this row to the next, in units of dt.
+        With feed-through the step to now, which u drives, comes first. `elapsed` are the samples from this row to the
+        next, in units of dt.
         """
         inputs = self.model.check_inputs(np.reshape(np.asarray(u, float), (1, -1)))
         measured = None if y is None else self._scale_measured(y)
