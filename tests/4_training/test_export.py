@@ -102,6 +102,6 @@ def test_a_stablehlo_file_has_neither_averages_nor_delays(given):
 
     model = untrained(resolutions=(3, 1), **given)
     with pytest.raises(
-        ConfigError, match=r"holds neither averages nor delayed copies .* without filters, delays and feedthrough"
+        ConfigError, match=r"holds neither averages nor delayed copies .* without filters and delays and feedthrough"
     ):
         stablehlo(model.fitted_)

@@ -13,11 +13,11 @@ from untrained import untrained
 from mrgpssm import MRGPSSM
 from mrgpssm.cli import main
 from mrgpssm.data.classic import BenchmarkRecording
-from mrgpssm.data.nonlinear import Split
+from mrgpssm.data.nonlinear import BenchmarkSplit
 from mrgpssm.sweep.benchmark import run_benchmark, tabulate_benchmarks
 
 pytestmark = pytest.mark.once
-SPLIT = Split(
+SPLIT = BenchmarkSplit(
     [recording(0), recording(1)], [BenchmarkRecording(recording(2), 30), BenchmarkRecording(recording(3), 20)]
 )
 

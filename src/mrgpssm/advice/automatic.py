@@ -8,6 +8,7 @@ with the cycle that is best on rows left out: the linear model is the first of t
 carry over. Short data get one or two small components.
 """
 
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import jax
@@ -115,8 +116,7 @@ def _choose_settings(training: list[Sequence], driven: list[Sequence]) -> tuple[
     if len(training) < MANY:
         few = f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"
         return settings, [*reasons, sizes._replace(why=few)]
-    drive = _make_drive(found, room, training[0].dt)
-    settings |= {"latent_dim": 4, "noise": "student", "filters": drive.filters, "delays": drive.delays}
+    settings |= {"latent_dim": 4, "noise": "student"} | asdict(_make_drive(found, room, training[0].dt))
     settings["steps"] = _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"]
     return settings, [
         *reasons,

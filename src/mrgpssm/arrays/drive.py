@@ -48,7 +48,17 @@ class Drive:
     feedthrough: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.filters or self.delays or self.feedthrough)
+        return self.remembers or self.feedthrough
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there are averages or delayed copies."""
+        return bool(self.filters or self.delays)
+
+    @property
+    def spans(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """The time constants of the averages, and the lengths of all delays."""
+        return self.filters, self.lags
 
     @property
     def lags(self) -> tuple[int, ...]:

@@ -124,18 +124,17 @@ class Blend:
         """
         training = as_list(sequences, inputs, outputs, dt)
         check_alike(training)
-        first = training[0]
-        names = (first.input_names, first.output_names, first.dt)
+        names = ((first := training[0]).input_names, first.output_names, first.dt)
         held_out = [] if validation is None else as_list(validation, *names)
-        count = Whole(2).check("folds", self.folds)
-        parts, self.chosen_ = settle_parts(name_parts(self._given()), training, 0 if held_out else count)
-        folds = find_folds(training, held_out, count, parts)
+        wanted = 0 if held_out else Whole(2).check("folds", self.folds)
+        parts, self.chosen_ = settle_parts(name_parts(self._given()), training, wanted)
+        folds = find_folds(training, held_out, wanted, parts)
         if run_dir is not None:
             check_savable(parts, "Without run_dir it can be blended all the same.")
         doubts = doubt_training(training, held_out, _ask_of_data(parts, len(folds)))
         warn_of(doubts)
         announce(self.chosen_ if progress else ())
-        about = {"input_names": first.input_names, "output_names": first.output_names, "dt": first.dt}
+        about: dict[str, Any] = dict(zip(("input_names", "output_names", "dt"), names, strict=True))
         about |= {"scaling": Scaling.fit(training), "units": dict(first.units), "seen": Seen.of(training, doubts)}
         with open_run(run_dir, checkpoint_seconds) as run:
             trainer = PartTrainer(parts, run, progress, line_stages(progress, "blend"))

@@ -64,8 +64,7 @@ def settle_parts(parts: Parts, training: list[Sequence], folds: int) -> tuple[Pa
             settled[name] = MRGPSSM.from_spec(replace(spec, bands=bands))
             reasons += own.chosen_
         elif isinstance(own, AbstractStatic):
-            drive = own.choose(training)
-            own.set_params(filters=drive.filters, delays=drive.delays)
+            own.settle(training)
     return settled, tuple(reasons)
 
 

@@ -96,6 +96,11 @@ class AbstractStatic(abc.ABC):
             chosen.delays if given.delays is None else given.delays,
         )
 
+    def settle(self, training: list[Sequence]) -> None:
+        """Choose what is None, and keep to it."""
+        drive = self.choose(training)
+        self.filters, self.delays = drive.filters, drive.delays
+
     def fit(
         self, sequences: Data, *, inputs: SequenceOf[str] = (), outputs: SequenceOf[str] = (), dt: float | None = None
     ) -> Self:

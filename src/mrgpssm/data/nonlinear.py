@@ -22,7 +22,7 @@ Signals = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Split:
+class BenchmarkSplit:
     """Recordings to learn from, and recordings to be judged on, each with the rows that set the state."""
 
     train: list[Sequence]
@@ -40,12 +40,12 @@ class Benchmark:
     title: str
     unit: str
     files: tuple[tuple[str, ...], ...]
-    read: Callable[[list[Path]], Split]
+    read: Callable[[list[Path]], BenchmarkSplit]
     loader: str = ""
     scale: float = field(default=1.0, kw_only=True)
 
 
-def load_benchmark(name: str, root: str | Path | None = None) -> Split:
+def load_benchmark(name: str, root: str | Path | None = None) -> BenchmarkSplit:
     """Training and test recordings of a set, from files anywhere below the root, or by `nonlinear_benchmarks`.
 
     Raises:
@@ -81,7 +81,7 @@ def _find(top: Path, names: Iterable[str]) -> Path | None:
     return next((path for name in names for path in sorted(top.rglob(name)) if path.is_file()), None)
 
 
-def _download(entry: Benchmark) -> Split:
+def _download(entry: Benchmark) -> BenchmarkSplit:
     try:
         import nonlinear_benchmarks  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -90,14 +90,14 @@ def _download(entry: Benchmark) -> Split:
         some if isinstance(some, tuple | list) else (some,) for some in getattr(nonlinear_benchmarks, entry.loader)()
     )
 
-    def scaled(recording: BenchmarkRecording) -> BenchmarkRecording:
+    def scale(recording: BenchmarkRecording) -> BenchmarkRecording:
         s = recording.sequence
         return BenchmarkRecording(
             Sequence(s.inputs, entry.scale * s.outputs, s.dt, name=s.name), recording.initialisation
         )
 
-    learned, judged = ([scaled(r) for r in from_benchmark(list(some))] for some in (train, tests))
-    return Split([recording.sequence for recording in learned], judged)
+    learned, judged = ([scale(r) for r in from_benchmark(list(some))] for some in (train, tests))
+    return BenchmarkSplit([recording.sequence for recording in learned], judged)
 
 
 def _read(path: Path, names: Iterable[str]) -> Signals:
@@ -117,46 +117,46 @@ def _sequence(u: np.ndarray, y: np.ndarray, dt: float, name: str) -> Sequence:
     return Sequence(u.reshape(len(u), -1), y.reshape(len(y), -1), dt, name=name)
 
 
-def _tanks(paths: list[Path]) -> Split:
+def _tanks(paths: list[Path]) -> BenchmarkSplit:
     signals = _read(paths[0], ("uEst", "yEst", "uVal", "yVal"))
     train, test = (
         _sequence(signals[f"u{part}"].ravel(), signals[f"y{part}"].ravel(), 4.0, name)
         for part, name in (("Est", "estimation"), ("Val", "test"))
     )
-    return Split([train], [BenchmarkRecording(test, 50)])
+    return BenchmarkSplit([train], [BenchmarkRecording(test, 50)])
 
 
-def _drives(paths: list[Path]) -> Split:
+def _drives(paths: list[Path]) -> BenchmarkSplit:
     signals = _read(paths[0], ("u11", "z11", "u12", "z12"))
     both = [_sequence(signals[f"u1{k}"].ravel(), signals[f"z1{k}"].ravel(), 0.02, f"z1{k}") for k in (1, 2)]
     tests = [BenchmarkRecording(s.take(slice(400, 500), s.name), 10) for s in both]
-    return Split([s.take(slice(None, 400), s.name) for s in both], tests)
+    return BenchmarkSplit([s.take(slice(None, 400), s.name) for s in both], tests)
 
 
-def _silverbox(paths: list[Path]) -> Split:
+def _silverbox(paths: list[Path]) -> BenchmarkSplit:
     signals = _read(paths[0], ("V1", "V2"))
     whole = _sequence(signals["V1"].ravel(), 1000 * signals["V2"].ravel(), 1 / 610.35, "Silverbox")
     cut = 40650 + (127400 - 40650) * 3 // 4
     ranges = {"multisine": (cut, 127400), "arrow": (100, 40575), "arrow, no extrapolation": (100, 32100)}
     tests = [BenchmarkRecording(whole.take(slice(*rows), name), 50) for name, rows in ranges.items()]
-    return Split([whole.take(slice(40650, cut), "multisines")], tests)
+    return BenchmarkSplit([whole.take(slice(40650, cut), "multisines")], tests)
 
 
-def _wiener_hammerstein(paths: list[Path]) -> Split:
+def _wiener_hammerstein(paths: list[Path]) -> BenchmarkSplit:
     signals = _read(paths[0], ("uBenchMark", "yBenchMark", "fs"))
     dt = 1 / float(signals["fs"].ravel()[0])
     whole = _sequence(signals["uBenchMark"].ravel(), 1000 * signals["yBenchMark"].ravel(), dt, "Wiener-Hammerstein")
     test = BenchmarkRecording(whole.take(slice(105200, 184000), "test"), 50)
-    return Split([whole.take(slice(5200, 105200), "estimation")], [test])
+    return BenchmarkSplit([whole.take(slice(5200, 105200), "estimation")], [test])
 
 
-def _positioning(paths: list[Path]) -> Split:
+def _positioning(paths: list[Path]) -> BenchmarkSplit:
     def recording(path: Path, name: str) -> Sequence:
         signals = {key: value.ravel() for key, value in _read(path, ("vir", "qm", "t")).items()}
         return _sequence(signals["vir"], 1000 * signals["qm"], float(signals["t"][1] - signals["t"][0]), name)
 
     train, test = (recording(path, name) for path, name in zip(paths, ("estimation", "pulses"), strict=True))
-    return Split([train], [BenchmarkRecording(test, 20)])
+    return BenchmarkSplit([train], [BenchmarkRecording(test, 20)])
 
 
 _F16_KINDS = {"FullMSine": "multisine", "SineSw": "sweep"}
@@ -167,7 +167,7 @@ _F16_FILES = tuple(
 )
 
 
-def _aircraft(paths: list[Path]) -> Split:
+def _aircraft(paths: list[Path]) -> BenchmarkSplit:
     recordings = []
     for path, (kind, level) in zip(paths, ((k, n) for k in _F16_KINDS.values() for n in range(1, 8)), strict=True):
         signals = _read(path, ("Force", "Acceleration", "Fs"))
@@ -176,13 +176,13 @@ def _aircraft(paths: list[Path]) -> Split:
             _sequence(force, acceleration.T, 1 / float(signals["Fs"].ravel()[0]), f"{kind}, level {level}")
         )
     even = [s for s in recordings if s.name[-1] in "246"]
-    return Split([s for s in recordings if s.name[-1] in "1357"], [BenchmarkRecording(s, 50) for s in even])
+    return BenchmarkSplit([s for s in recordings if s.name[-1] in "1357"], [BenchmarkRecording(s, 50) for s in even])
 
 
 _REALISATIONS = 4  # of the twenty of every amplitude: 20 recordings of 32,768 rows
 
 
-def _parallel(paths: list[Path]) -> Split:
+def _parallel(paths: list[Path]) -> BenchmarkSplit:
     signals = _read(paths[0], ("uEst", "yEst", "uVal", "yVal", "uValArr", "yValArr", "fs"))
     dt = 1 / float(signals["fs"].ravel()[0])
 
@@ -198,7 +198,7 @@ def _parallel(paths: list[Path]) -> Split:
         for k in range(min(_REALISATIONS, signals["uEst"].shape[2]))
     ]
     tests = [recording("Val", (0, a), f"amplitude {a + 1}") for a in amplitudes]
-    return Split(train, [BenchmarkRecording(s, 50) for s in [*tests, recording("ValArr", (), "arrow")]])
+    return BenchmarkSplit(train, [BenchmarkRecording(s, 50) for s in [*tests, recording("ValArr", (), "arrow")]])
 
 
 _MIRROR_LEVELS = (100, 200, 300)
@@ -207,7 +207,7 @@ _MIRROR_FILES = tuple(
 )
 
 
-def _mirror(paths: list[Path]) -> Split:
+def _mirror(paths: list[Path]) -> BenchmarkSplit:
     """Arrays (rows, 3, realisations, periods); periods follow one another."""
     arrays = [np.load(path, allow_pickle=False) for path in paths]
     found: dict[str, list[Sequence]] = {"train": [], "test": []}
@@ -219,7 +219,7 @@ def _mirror(paths: list[Path]) -> Split:
         for k in range(u.shape[2]):
             inputs, outputs = (np.concatenate(list(np.moveaxis(x[:, :, k], 2, 0))) for x in (u, y))
             found[part].append(_sequence(inputs, outputs, 1 / 6400, f"{level} mV, realisation {k + 1}"))
-    return Split(found["train"], [BenchmarkRecording(s, 50) for s in found["test"]])
+    return BenchmarkSplit(found["train"], [BenchmarkRecording(s, 50) for s in found["test"]])
 
 
 BENCHMARKS: dict[str, Benchmark] = {

@@ -139,7 +139,7 @@ def _memory(model: RuntimeModel) -> dict[str, str]:
     own = {"order": _ORDERS[through], "advance": _ADVANCE.substitute(elapsed="elapsed", jitter=jitter)}
     if not model.drive:
         return own | dict.fromkeys(("state", "begin", "drive", "end", "faster"), "")
-    taus, lags = model.drive.filters, model.drive.lags
+    taus, lags = model.drive.spans
     sizes = {"inputs": len(model.input_names), "drives": len(model.input_mean), "averages": len(taus)}
     sizes |= {"copies": len(lags), "ring": _RING * max(lags, default=0) + 1}
     sizes |= {"span": "samples" if through else "state->span"}  # between the row before and that of the input
@@ -178,7 +178,8 @@ def _mean_tables(model: RuntimeModel) -> dict[str, np.ndarray]:
 
 def _tables(model: RuntimeModel, mean: dict[str, np.ndarray]) -> str:
     scaling = {key: getattr(model, key) for key in ("input_mean", "input_sd", "output_mean", "output_sd")}
-    drive = {"tau": np.array(model.drive.filters, float), "delay": np.array(model.drive.lags, int)}
+    taus, lags = model.drive.spans
+    drive = {"tau": np.array(taus, float), "delay": np.array(lags, int)}
     tables = scaling | {name: values for name, values in (mean | drive).items() if values.size}
     return "\n".join(_table("double" if v.dtype.kind == "f" else "int", k, v) for k, v in tables.items())
 

@@ -1,5 +1,7 @@
 """The mean model as a StableHLO program, portable over devices and versions by JAX's own guarantees (`jax.export`)."""
 
+from dataclasses import asdict
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +25,7 @@ def stablehlo(model: FittedModel) -> bytes:
     if model.structure.drive:
         raise ConfigError(
             "A StableHLO file holds neither averages nor delayed copies of inputs nor feed-through; use --format c, or "
-            "fit without filters, delays and feedthrough."
+            f"fit without {' and '.join(asdict(model.structure.drive))}."
         )
     dtype = jnp.dtype(model.structure.precision)
     with floating_point(model.structure.precision):

@@ -13,7 +13,7 @@ import pandas as pd
 from mrgpssm.blend import Blend
 from mrgpssm.blend.files import blend_bytes
 from mrgpssm.data import Sequence
-from mrgpssm.data.nonlinear import Split, find_benchmark
+from mrgpssm.data.nonlinear import BenchmarkSplit, find_benchmark
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import make_directory
 from mrgpssm.file.record import read_record, write_record
@@ -23,7 +23,9 @@ from mrgpssm.spec import Training
 SCORED = ("rmse", "nll", "crps", "coverage_50", "coverage_90")
 
 
-def run_benchmark(name: str, split: Split, blend: bool, seed: int, out: Path, progress: bool = True) -> dict[str, Any]:
+def run_benchmark(
+    name: str, split: BenchmarkSplit, blend: bool, seed: int, out: Path, progress: bool = True
+) -> dict[str, Any]:
     """The record of one set and seed: that in `out`, else a new one.
 
     The model is left beside its record. A fit that was cut short goes on where it stood.

@@ -84,7 +84,7 @@ def make_fleet(
     )
     inputs, outputs = len(driven[0].input_names), len(members[0].columns)
     ssm = init_models(structure, inputs, outputs, tasks.key)
-    if structure.filters or structure.delays:
+    if structure.drive.remembers:
         ssm = start_on_data(ssm, series, tasks)
     if spec.training.start == "linear":
         check_start(spec)
