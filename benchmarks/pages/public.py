@@ -10,6 +10,8 @@ from mrgpssm.file.record import age_note
 from mrgpssm.file.words import markdown_table
 from mrgpssm.sweep.benchmark import tabulate_benchmarks
 
+METHODS = ("MRGPSSM()", "Blend()")
+
 
 def make_page() -> str:
     """The whole text."""
@@ -55,9 +57,9 @@ def scores_table(rows: list[dict[str, Any]]) -> str:
     return markdown_table(head, cells)
 
 
-def compare_table(rows: list[dict[str, Any]], published: dict[str, Any]) -> str:
+def compare_table(methods: list[list[dict[str, Any]]], published: dict[str, Any]) -> str:
     """Our RMSE beside those of others."""
-    tests = [row["test"] for row in rows]
-    cells = [[f"**`{rows[0]['method']}`**", *(f"**{row['rmse']:.3g}**" for row in rows)]]
+    tests = [row["test"] for row in methods[0]]
+    cells = [[f"**`{rows[0]['method']}`**", *(f"**{row['rmse']:.3g}**" for row in rows)] for rows in methods]
     cells += [[name, *(f"{found[test]:.3g}" for test in tests)] for name, found in published.items()]
-    return markdown_table([f"RMSE, {rows[0]['unit']}", *tests], cells)
+    return markdown_table([f"RMSE, {methods[0][0]['unit']}", *tests], cells)

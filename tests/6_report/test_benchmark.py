@@ -14,7 +14,7 @@ from mrgpssm import MRGPSSM
 from mrgpssm.cli import main
 from mrgpssm.data.classic import BenchmarkRecording
 from mrgpssm.data.nonlinear import BenchmarkSplit
-from mrgpssm.sweep.benchmark import run_benchmark, tabulate_benchmarks
+from mrgpssm.sweep.benchmark import record_benchmark, tabulate_benchmarks
 
 pytestmark = pytest.mark.once
 SPLIT = BenchmarkSplit(
@@ -48,9 +48,9 @@ def test_the_first_rows_set_the_state_and_are_not_scored():
 def test_a_record_is_made_once_and_holds_every_score(tmp_path):
     seen: list = []
     with pretend(seen):
-        first = run_benchmark("tanks", SPLIT, False, 3, tmp_path, progress=False)
-        again = run_benchmark("tanks", SPLIT, False, 3, tmp_path, progress=False)
-        other = run_benchmark("tanks", SPLIT, False, 4, tmp_path, progress=False)
+        first = record_benchmark("tanks", SPLIT, False, 3, tmp_path, progress=False)
+        again = record_benchmark("tanks", SPLIT, False, 3, tmp_path, progress=False)
+        other = record_benchmark("tanks", SPLIT, False, 4, tmp_path, progress=False)
     assert seen == [(3, ["seed 0", "seed 1"]), (4, ["seed 0", "seed 1"])]
     assert first == again
     assert first["warmup_rows"] == {"seed 2": 30, "seed 3": 20}

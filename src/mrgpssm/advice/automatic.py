@@ -8,7 +8,7 @@ with the cycle that is best on rows left out: the linear model is the first of t
 carry over. Short data get one or two small components.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +27,7 @@ _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution t
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
 _HIGH, _TRUSTED, _SEEN, _ENOUGH = 5, 0.35, 100, 1500  # least order, largest error, longest memory and least rows
-_LOOKED_AT = 20_000  # rows of a recording that an order or feed-through is looked for in
+_LOOKED_AT = 20_000  # rows that are looked at: of a recording for an order, in all for feed-through
 _AT_ONCE = 0.9  # the one-step error, squared, that feed-through must fall below
 _STEPS = {"gpu": 300, "cpu": 150}
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
@@ -61,6 +61,7 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
     through = find_feedthrough(training) if given.structure.feedthrough is None else given.structure.feedthrough
     seen = [apply_drive(Drive(feedthrough=True), s) for s in training] if through else training
     chosen, reasons = _choose_settings(training, seen if _may_start_linear(given) else [])
+    through = through and 1 in (given.structure.resolutions or chosen["resolutions"])
     chosen["feedthrough"] = through
     chosen["folds"] = 0 if validated else _FOLDS
     kept = {key: value for key, value in given.flat().items() if value is not None}
@@ -85,11 +86,12 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
 
 
 def choose_drive(training: list[Sequence]) -> Drive:
-    """The averages and delays that `MRGPSSM()` would see of the inputs: none where recordings are few."""
+    """What `MRGPSSM()` would see of the inputs: neither averages nor delays where recordings are few."""
+    through = find_feedthrough(training)
     if sum(map(len, training)) < LONG or len(training) < MANY:
-        return Drive()
+        return Drive(feedthrough=through)
     found, room, _ = _find_room(training)
-    return _make_drive(found, room, training[0].dt)
+    return replace(_make_drive(found, room, training[0].dt), feedthrough=through)
 
 
 def _choose_settings(training: list[Sequence], driven: list[Sequence]) -> tuple[Settings, list[Reason]]:

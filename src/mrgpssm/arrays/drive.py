@@ -56,6 +56,11 @@ class Drive:
         return bool(self.filters or self.delays)
 
     @property
+    def waits(self) -> bool:
+        """Whether a step can be taken only when the next input is known."""
+        return self.feedthrough
+
+    @property
     def spans(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """The time constants of the averages, and the lengths of all delays."""
         return self.filters, self.lags

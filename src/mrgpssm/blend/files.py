@@ -73,8 +73,8 @@ def _take_apart(part: Simulator) -> tuple[str, Content, Tensors]:
     assert isinstance(part, (StaticGP, StaticTrees))  # noqa: S101  # checked before
     kind = next(kind for kind, own in _STATIC.items() if isinstance(part, own))
     model = part.fitted_
-    options = part.get_params(deep=False)
-    options |= {name: list(values) for name, values in asdict(model.drive).items() if name in options}
+    drive = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(model.drive).items()}
+    options = part.get_params(deep=False) | drive
     own = {"noise_sd": model.noise_sd, **_scaling_tensors(model.scaling), **asdict(model.function)}
     return kind, {"options": options}, own
 
@@ -166,7 +166,7 @@ def _read_static(
     options, kind, outputs = part["content"].get("options"), _STATIC[part["kind"]], len(columns[1])
     if not isinstance(options, dict) or set(options) != set(kind().get_params(deep=False)):
         raise ModelFileError(f"its options are not those of {kind.__name__}.")
-    drive = Structure(**{field.name: options[field.name] for field in fields(Drive) if field.name in options}).drive
+    drive = Structure(**{field.name: options[field.name] for field in fields(Drive)}).drive
     drives = drive.width(len(columns[0]))
     function = (_read_process if kind is StaticGP else _read_forest)(tensors, outputs, drives)
     noise_sd = numbers(tensors, "noise_sd", (outputs,))

@@ -22,8 +22,8 @@ _DRAWS = 100  # of measurements, for scores
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Free runs of K parts over one recording, scaled: `means` and `deviations` (K, T, D_y), `drive` (T, D_u) what acts
-    from every row on, and `measured` (T, D_y), NaN where missing.
+    """Free runs of K parts over one recording, scaled: `means` and `deviations` (K, T, D_y), `drive` (T, D_u) the
+    inputs of every row, and `measured` (T, D_y), NaN where missing.
     """
 
     means: np.ndarray

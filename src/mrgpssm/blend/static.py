@@ -1,11 +1,12 @@
 """Simulators without a state: outputs as a function of the inputs, their averages and their delayed copies.
 
-Like every output here, that of row t is from before input t acts: it is a function of what drove the row before.
+Like every output here, that of row t is from before input t acts, unless there is feed-through: it is a function of
+what drove the row before.
 """
 
 import abc
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -71,6 +72,7 @@ class AbstractStatic(abc.ABC):
 
     filters: SequenceOf[float] | None
     delays: SequenceOf[int] | None
+    feedthrough: bool | None
 
     @abc.abstractmethod
     def learn(self, drive: np.ndarray, outputs: np.ndarray) -> Process | Forest:
@@ -87,19 +89,15 @@ class AbstractStatic(abc.ABC):
 
     def choose(self, training: list[Sequence]) -> Drive:
         """What it sees of the inputs: what is None is chosen from the data, as `MRGPSSM()` chooses it."""
-        given = Structure(filters=self.filters, delays=self.delays)  # pyright: ignore[reportArgumentType]
-        if given.filters is not None and given.delays is not None:
-            return given.drive
-        chosen = choose_drive(training)
-        return Drive(
-            chosen.filters if given.filters is None else given.filters,
-            chosen.delays if given.delays is None else given.delays,
-        )
+        names = [field.name for field in fields(Drive)]
+        given = Structure(**{name: getattr(self, name) for name in names})
+        known = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+        return given.drive if len(known) == len(names) else replace(choose_drive(training), **known)
 
     def settle(self, training: list[Sequence]) -> None:
         """Choose what is None, and keep to it."""
         drive = self.choose(training)
-        self.filters, self.delays = drive.filters, drive.delays
+        self.filters, self.delays, self.feedthrough = drive.filters, drive.delays, drive.feedthrough
 
     def fit(
         self, sequences: Data, *, inputs: SequenceOf[str] = (), outputs: SequenceOf[str] = (), dt: float | None = None
@@ -173,12 +171,14 @@ class StaticGP(AbstractStatic):
     Args:
         filters: Time constants, in steps of dt, of the averages; None is chosen as `MRGPSSM()` chooses it.
         delays: Lengths, in steps of dt, of the delays; None is chosen likewise.
+        feedthrough: Inputs act on the outputs of their own row, too; None is chosen likewise.
         inducing: Rows that the mean is projected on, at most.
         seed: Seed of which rows these are.
     """
 
     filters: SequenceOf[float] | None = None
     delays: SequenceOf[int] | None = None
+    feedthrough: bool | None = None
     inducing: int = 2000
     seed: int = 0
 
@@ -194,12 +194,14 @@ class StaticTrees(AbstractStatic):
     Args:
         filters: Time constants, in steps of dt, of the averages; None is chosen as `MRGPSSM()` chooses it.
         delays: Lengths, in steps of dt, of the delays; None is chosen likewise.
+        feedthrough: Inputs act on the outputs of their own row, too; None is chosen likewise.
         rounds: Trees of every output.
         seed: Seed of the rows that each tree sees.
     """
 
     filters: SequenceOf[float] | None = None
     delays: SequenceOf[int] | None = None
+    feedthrough: bool | None = None
     rounds: int = 250
     seed: int = 0
 
@@ -211,12 +213,13 @@ class StaticTrees(AbstractStatic):
 def drive_before(drive: Drive, scaling: Scaling, sequence: Sequence, warmup: Sequence | None = None) -> np.ndarray:
     """What drove the step to every row, (T, D_u), scaled: over a gap averages go on, with the input held.
 
-    Before the first row all inputs are those of the first, or those that the warm-up ends with.
+    Before the first row all inputs are those of the first, or those that the warm-up ends with. With feed-through it is
+    what is known at the row itself.
     """
     filled, memory, last = fill(sequence), None, None
     if warmup is not None:
         past, memory = follow_drive(drive, fill(warmup, samples_between(warmup, sequence)))
         last = past[-1:]
     values = follow_drive(drive, filled, memory)[0]
-    before = np.concatenate([values[:1] if last is None else last, values[:-1]])
+    before = values if drive.feedthrough else np.concatenate([values[:1] if last is None else last, values[:-1]])
     return scaling.inputs(before[filled.rows])

@@ -9,7 +9,7 @@ from mrgpssm.cli.flags import Json, Quiet
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.data.nonlinear import BENCHMARKS, find_benchmark, load_benchmark
 from mrgpssm.errors import ConfigError, DataError
-from mrgpssm.sweep.benchmark import run_benchmark, tabulate_benchmarks
+from mrgpssm.sweep.benchmark import record_benchmark, tabulate_benchmarks
 
 
 def benchmark(
@@ -43,7 +43,7 @@ def benchmark(
         for seed in range(seeds):
             if not quiet:
                 say(f"{find_benchmark(name).title}, seed {seed}", err=True)
-            records.append(run_benchmark(name, split, blend, seed, out, not quiet))
+            records.append(record_benchmark(name, split, blend, seed, out, not quiet))
     table = tabulate_benchmarks(records)
     if as_json:
         print_json({"records": str(out), "scores": table})

@@ -135,6 +135,8 @@ def cut_warmup(sequence: Sequence, rows: int) -> tuple[Sequence | None, Sequence
     """The first rows of a sequence as a warm-up, None for no rows, and the rest; both with their times."""
     if rows == 0:
         return None, sequence
+    if rows == 1:
+        raise DataError(f"{sequence.name}: a warm-up of one row says nothing about a state; give 0, or 2 rows or more.")
     left = max(len(sequence) - rows, 0)
     if left < 2:
         raise DataError(f"{sequence.name}: a warm-up of {rows} rows leaves {left} of {len(sequence)} to simulate.")

@@ -4,9 +4,12 @@ A model learns from the training recordings alone and then runs freely over ever
 inputs and the first n outputs, which set its state and are not scored.
 """
 
+import contextlib
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +18,7 @@ from scipy.io import loadmat
 from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
 from mrgpssm.data.datasets import ROOT_VARIABLE, data_root
 from mrgpssm.data.sequence import Sequence
-from mrgpssm.errors import DataError, MissingPackageError
+from mrgpssm.errors import DataError, need
 
 HOMEPAGE = "https://www.nonlinearbenchmark.org"
 Signals = dict[str, np.ndarray]
@@ -33,8 +36,8 @@ class BenchmarkSplit:
 class Benchmark:
     """One set: its title, the unit of its errors, the names that each of its files may have, and how these are read.
 
-    `loader` is its function in the package `nonlinear_benchmarks`, where that has an official split, and `scale` brings
-    what that returns to the unit.
+    `loader` is its function in the package `nonlinear_benchmarks`, where that has an official split; `tests` names the
+    test recordings that this returns, and `scale` brings them to the unit.
     """
 
     title: str
@@ -42,6 +45,7 @@ class Benchmark:
     files: tuple[tuple[str, ...], ...]
     read: Callable[[list[Path]], BenchmarkSplit]
     loader: str = ""
+    tests: tuple[str, ...] = ("test",)
     scale: float = field(default=1.0, kw_only=True)
 
 
@@ -55,16 +59,15 @@ def load_benchmark(name: str, root: str | Path | None = None) -> BenchmarkSplit:
     top = data_root(root)
     found = [_find(top, names) for names in entry.files]
     if all(found):
-        return entry.read([path for path in found if path is not None])
-    missing = next(names[0] for names, path in zip(entry.files, found, strict=True) if path is None)
-    if root is None and not any(found) and entry.loader:
         try:
-            return _download(entry)
-        except MissingPackageError:
-            pass
-    package = "or install the package nonlinear-benchmarks, which fetches it, " if entry.loader else ""
+            return entry.read([path for path in found if path is not None])
+        except (ValueError, IndexError, OSError) as error:
+            raise DataError(f"{found[0]}: its layout is not that of {name} ({error!s:.100}); fetch it again.") from None
+    if root is None and not any(found) and entry.loader:
+        return _download(entry)
+    missing = next(names[0] for names, path in zip(entry.files, found, strict=True) if path is None)
     raise DataError(
-        f"{name}: {missing} is nowhere under {top}; get the set from {HOMEPAGE} {package}and point --data-root or "
+        f"{name}: {missing} is nowhere under {top}; get the set from {HOMEPAGE}, and point --data-root or "
         f"{ROOT_VARIABLE} at its folder."
     )
 
@@ -81,23 +84,25 @@ def _find(top: Path, names: Iterable[str]) -> Path | None:
     return next((path for name in names for path in sorted(top.rglob(name)) if path.is_file()), None)
 
 
-def _download(entry: Benchmark) -> BenchmarkSplit:
+def fetch_official(loader: str) -> tuple[Any, Any]:
+    """Training and test recordings of a function of the package `nonlinear_benchmarks`, which fetches its files."""
+    package = need("nonlinear_benchmarks", "A benchmark without files needs nonlinear_benchmarks", "interop")
     try:
-        import nonlinear_benchmarks  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise MissingPackageError("The package nonlinear-benchmarks is not installed.") from None
-    train, tests = (
-        some if isinstance(some, tuple | list) else (some,) for some in getattr(nonlinear_benchmarks, entry.loader)()
-    )
+        with contextlib.redirect_stdout(sys.stderr):
+            return getattr(package, loader)(atleast_2d=True, always_return_tuples_of_datasets=True)
+    except Exception as error:  # the network fails in many ways
+        said = str(error).partition("\n")[0]
+        raise DataError(f"nonlinear_benchmarks could not get {loader} ({said:.100}); get its files by hand.") from None
 
-    def scale(recording: BenchmarkRecording) -> BenchmarkRecording:
+
+def _download(entry: Benchmark) -> BenchmarkSplit:
+    def scale(recording: BenchmarkRecording, name: str) -> BenchmarkRecording:
         s = recording.sequence
-        return BenchmarkRecording(
-            Sequence(s.inputs, entry.scale * s.outputs, s.dt, name=s.name), recording.initialisation
-        )
+        return BenchmarkRecording(_sequence(s.inputs, entry.scale * s.outputs, s.dt, name), recording.initialisation)
 
-    learned, judged = ([scale(r) for r in from_benchmark(list(some))] for some in (train, tests))
-    return BenchmarkSplit([recording.sequence for recording in learned], judged)
+    train, tests = (from_benchmark(list(some)) for some in fetch_official(entry.loader))
+    learned = [scale(r, r.sequence.name).sequence for r in train]
+    return BenchmarkSplit(learned, [scale(r, name) for r, name in zip(tests, entry.tests, strict=True)])
 
 
 def _read(path: Path, names: Iterable[str]) -> Signals:
@@ -133,12 +138,15 @@ def _drives(paths: list[Path]) -> BenchmarkSplit:
     return BenchmarkSplit([s.take(slice(None, 400), s.name) for s in both], tests)
 
 
+_SILVERBOX = ("multisine", "arrow", "arrow, no extrapolation")
+
+
 def _silverbox(paths: list[Path]) -> BenchmarkSplit:
     signals = _read(paths[0], ("V1", "V2"))
     whole = _sequence(signals["V1"].ravel(), 1000 * signals["V2"].ravel(), 1 / 610.35, "Silverbox")
     cut = 40650 + (127400 - 40650) * 3 // 4
-    ranges = {"multisine": (cut, 127400), "arrow": (100, 40575), "arrow, no extrapolation": (100, 32100)}
-    tests = [BenchmarkRecording(whole.take(slice(*rows), name), 50) for name, rows in ranges.items()]
+    ranges = zip(_SILVERBOX, ((cut, 127400), (100, 40575), (100, 32100)), strict=True)
+    tests = [BenchmarkRecording(whole.take(slice(*rows), name), 50) for name, rows in ranges]
     return BenchmarkSplit([whole.take(slice(40650, cut), "multisines")], tests)
 
 
@@ -236,9 +244,16 @@ BENCHMARKS: dict[str, Benchmark] = {
         (("coupled_drives_uniform.csv", "DATAUNIF.csv", "DATAUNIF.MAT", "DATAUNIF.mat"),),
         _drives,
         "CED",
+        ("z11", "z12"),
     ),
     "silverbox": Benchmark(
-        "Silverbox", "mV", (("silverbox_SNLS80mV.mat", "SNLS80mV.mat"),), _silverbox, "Silverbox", scale=1000
+        "Silverbox",
+        "mV",
+        (("silverbox_SNLS80mV.mat", "SNLS80mV.mat"),),
+        _silverbox,
+        "Silverbox",
+        _SILVERBOX,
+        scale=1000,
     ),
     "wiener-hammerstein": Benchmark(
         "Wiener-Hammerstein",
@@ -254,6 +269,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         (("DATA_EMPS.mat",), ("DATA_EMPS_PULSES.mat",)),
         _positioning,
         "EMPS",
+        ("pulses",),
         scale=1000,
     ),
     "f16": Benchmark("F-16 ground vibration", "m/s²", _F16_FILES, _aircraft),

@@ -6,7 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from mrgpssm.arrays.precision import floating_point
-from mrgpssm.data import Data, Scaling, Sequence, as_list, check_alike, check_lengths, fill, take_unseen, trained_on
+from mrgpssm.data import (
+    Data,
+    Scaling,
+    Seen,
+    Sequence,
+    as_list,
+    check_alike,
+    check_lengths,
+    fill,
+    take_unseen,
+    trained_on,
+)
 from mrgpssm.data.doubts import Asked
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.choosing import fold_ensembles
@@ -101,17 +112,11 @@ def judge(
     held_out: list[Sequence] | None,
     stage: Callable[[str], None],
 ) -> Judged:
-    """Bands and scores on data that training has not seen, where there is some.
-
-    Folds without calibration are left as they are: nothing is simulated.
-    """
-    bands = model.spec.bands
+    """Bands and scores on data that training has not seen, where there is some."""
     judges = make_judges(model, fleet, training, held_out)
     folds = {} if held_out else {judge.number: judge.model for judge in judges}
-    if bands.folds and not judges:
+    if model.spec.bands.folds and not judges:
         warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=3)
-    if not (held_out or bands.calibrate):
-        return Judged(model, None, None, folds)
     found = calibrate_model(model, judges, lambda what, whose: stage(f"calibration: {what} of {whose}"))
     return replace(found, folds=folds)
 
@@ -141,7 +146,7 @@ def make_judges(
     folds, scalings = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling)
     return [
         Judge(
-            replace(model, ensemble=ensemble, scaling=scalings[k]),
+            replace(model, ensemble=ensemble, scaling=scalings[k], seen=Seen.of(trained_on(training, folds, k))),
             take_unseen(training, folds, k),
             f"fold {k + 1} of {folds}",
             k,

@@ -15,8 +15,8 @@ from mrgpssm.runtime.walk import RunState
 _LINE = 6  # numbers
 _RING = 4  # inputs a sample that a delay can remember
 _AVERAGES = Template("""    double average[$averages][$inputs]; /* of the inputs, exponential */
-    double span; /* of the last step, in samples */
 """)
+_LAST_SPAN = "    double span; /* of the last step, in samples */\n"
 _PAST = Template("""    double past[$ring][$inputs]; /* the last inputs, around a ring */
     double age[$ring]; /* how long ago they came, in samples */
     int known, now;
@@ -135,7 +135,7 @@ def _check_parts(model: RuntimeModel) -> None:
 
 def _memory(model: RuntimeModel) -> dict[str, str]:
     """The pieces of the file that remember past inputs and make the drive of them."""
-    jitter, through = JITTER, model.drive.feedthrough
+    jitter, through = JITTER, model.drive.waits
     own = {"order": _ORDERS[through], "advance": _ADVANCE.substitute(elapsed="elapsed", jitter=jitter)}
     if not model.drive:
         return own | dict.fromkeys(("state", "begin", "drive", "end", "faster"), "")
@@ -147,13 +147,14 @@ def _memory(model: RuntimeModel) -> dict[str, str]:
     def join(averages: Template, copies: Template) -> str:
         return (averages.substitute(sizes) if taus else "") + (copies.substitute(sizes) if lags else "")
 
+    kept = _DUE.substitute(sizes) if through else _LAST_SPAN if taus else ""
     sources, changed = join(_AVERAGE, _DELAY), ", changed" if lags else ""
     begin, end = "    state->begun = 0;\n" + join(_NOTHING, _EMPTY), join(_SPAN, _AGE)
     if through:
         own["advance"] = _CATCH_UP.substitute(sizes, elapsed="state->due", jitter=jitter)
-        sources, begin, end = join(_NOTHING, _AGE) + sources, begin + "    state->due = 1.0;\n", join(_SPAN, _NOTHING)
+        sources, begin, end = join(_NOTHING, _AGE) + sources, begin + "    state->due = 1.0;\n", ""
     return own | {
-        "state": join(_AVERAGES, _PAST) + (_DUE.substitute(sizes) if through else "") + "    int begun;\n",
+        "state": join(_AVERAGES, _PAST) + kept + "    int begun;\n",
         "begin": begin,
         "drive": _DRIVE.substitute(sizes, sources=sources, changed=changed),
         "end": end + "    state->begun = 1;\n",

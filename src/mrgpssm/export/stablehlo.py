@@ -25,7 +25,7 @@ def stablehlo(model: FittedModel) -> bytes:
     if model.structure.drive:
         raise ConfigError(
             "A StableHLO file holds neither averages nor delayed copies of inputs nor feed-through; use --format c, or "
-            f"fit without {' and '.join(asdict(model.structure.drive))}."
+            f"fit without {' and '.join(name for name, value in asdict(model.structure.drive).items() if value)}."
         )
     dtype = jnp.dtype(model.structure.precision)
     with floating_point(model.structure.precision):

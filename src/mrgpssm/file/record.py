@@ -20,7 +20,7 @@ from mrgpssm.errors import ModelFileError
 from mrgpssm.file import read_json, write_atomic
 
 OLDER = "measured on an older version of the code"
-ASIDE = ("__main__", "cli", "export", "interop", "report", "sweep")  # parts that no number on a page comes from
+ASIDE = ("__main__", "cli", "export", "interop", "report")  # parts that no number on a page comes from
 _PACKAGES = ("mrgpssm", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 

@@ -10,18 +10,13 @@ from typing import Any
 import numpy as np
 
 from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
-from mrgpssm.errors import ConfigError, need
+from mrgpssm.data.nonlinear import BENCHMARKS, fetch_official
+from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.prediction.metrics import rmse
 
 # The unit of each table, and how many of it are one unit of the data.
-UNITS = {
-    "WienerHammerBenchMark": ("mV", 1000.0),
-    "Silverbox": ("mV", 1000.0),
-    "Cascaded_Tanks": ("V", 1.0),
-    "EMPS": ("mm", 1000.0),
-    "CED": ("ticks/s", 1.0),
-}
+UNITS = {entry.loader: (entry.unit, entry.scale) for entry in BENCHMARKS.values() if entry.loader}
 
 
 @dataclass(frozen=True)
@@ -71,8 +66,7 @@ def simulate(model: MRGPSSM, recording: BenchmarkRecording, samples: int, seed: 
 def _load(name: str) -> tuple[Any, Any]:
     if name not in UNITS:
         raise ConfigError(f"There is no benchmark {name!r} here; choose one of {', '.join(UNITS)}.")
-    package = need("nonlinear_benchmarks", "A benchmark by name needs nonlinear_benchmarks", "interop")
-    return getattr(package, name)(atleast_2d=True, always_return_tuples_of_datasets=True)
+    return fetch_official(name)
 
 
 def _index_by_name(recordings: list[BenchmarkRecording]) -> dict[str, BenchmarkRecording]:

@@ -47,7 +47,7 @@ class OutputLaw:
     noise: StudentNoise | None
 
     def measure(self, outputs: np.ndarray, drive: np.ndarray) -> "Measurements":
-        """What is known of measurements at C rows, from samples (S, C, D_y) and the drive (C, D_u) from there on."""
+        """What is known of measurements at C rows, from samples (S, C, D_y) and the drive (C, D_u) known there."""
         outputs = outputs.astype(float)
         mean, each = outputs.mean(axis=0), -(-len(outputs) // len(self.noise_sd))
         noise_sd = self.calibration * np.repeat(self.noise_sd, each, axis=0)[: len(outputs)]

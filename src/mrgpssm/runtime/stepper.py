@@ -92,7 +92,7 @@ class Stepper:
         if measured is not None:
             self._correct(measured, drive)
         now, self._drive = self._estimate(drive), course.drives[-1]
-        if self.model.drive.feedthrough:
+        if self.model.drive.waits:
             self._due = (inputs, elapsed, before)
         else:
             self._particles.walk(course)

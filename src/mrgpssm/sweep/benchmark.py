@@ -12,10 +12,11 @@ import pandas as pd
 
 from mrgpssm.blend import Blend
 from mrgpssm.blend.files import blend_bytes
+from mrgpssm.blend.load import load
 from mrgpssm.data import Sequence
 from mrgpssm.data.nonlinear import BenchmarkSplit, find_benchmark
 from mrgpssm.estimator.estimator import MRGPSSM
-from mrgpssm.file import make_directory
+from mrgpssm.file import make_directory, write_json
 from mrgpssm.file.record import read_record, write_record
 from mrgpssm.prediction.fitted import model_bytes
 from mrgpssm.spec import Training
@@ -23,7 +24,7 @@ from mrgpssm.spec import Training
 SCORED = ("rmse", "nll", "crps", "coverage_50", "coverage_90")
 
 
-def run_benchmark(
+def record_benchmark(
     name: str, split: BenchmarkSplit, blend: bool, seed: int, out: Path, progress: bool = True
 ) -> dict[str, Any]:
     """The record of one set and seed: that in `out`, else a new one.
@@ -35,10 +36,7 @@ def run_benchmark(
     if (there := read_record(path) if path.exists() else None) is not None:
         return there
     make_directory(out)
-    model = Blend(seed=seed) if blend else MRGPSSM(training=Training(seed=seed))
-    begun = time.perf_counter()
-    model.fit(split.train, run_dir=run, progress=progress)
-    seconds = time.perf_counter() - begun
+    model, about = _fit(split, blend, seed, run, progress)
     scores = {
         test.sequence.name: model.score(test.sequence, warmup_rows=test.initialisation).filter(SCORED)
         for test in split.tests
@@ -51,11 +49,26 @@ def run_benchmark(
         "unit": find_benchmark(name).unit,
         "warmup_rows": {test.sequence.name: test.initialisation for test in split.tests},
         "scores": {test: round_scores(table) for test, table in scores.items()},
-        **describe_fit(model, split.train, [test.sequence for test in split.tests], seconds),
+        **about,
     }
     write_record(path, content)
     shutil.rmtree(run, ignore_errors=True)
     return read_record(path) or content
+
+
+def _fit(
+    split: BenchmarkSplit, blend: bool, seed: int, run: Path, progress: bool
+) -> tuple[MRGPSSM | Blend, dict[str, Any]]:
+    """The model and what its record says of the fit; both are read where an earlier call has left them."""
+    about = run / "about.json"
+    if (there := read_record(about) if about.exists() else None) is not None:
+        return load(run), there
+    model, begun = Blend(seed=seed) if blend else MRGPSSM(training=Training(seed=seed)), time.perf_counter()
+    model.fit(split.train, run_dir=run, progress=progress)
+    tests = [test.sequence for test in split.tests]
+    found = describe_fit(model, split.train, tests, time.perf_counter() - begun)
+    write_json(about, found)
+    return model, found
 
 
 def describe_fit(model: MRGPSSM | Blend, train: list[Sequence], test: list[Sequence], seconds: float) -> dict[str, Any]:

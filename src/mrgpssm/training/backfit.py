@@ -54,7 +54,8 @@ class Snapshot:
     """Where a run stands between two chunks of steps: all it needs to go on, bit for bit.
 
     `turn` counts turns taken so far, `step` the steps of the one under way. `kept` is the best of the past where the
-    plan has unseen data, and `errors` (cycles, members) how far free runs were from it.
+    plan has unseen data, and `errors` (cycles, members) how far free runs were from it, the start first where the plan
+    is `informed`.
     """
 
     state: FitState
@@ -70,7 +71,7 @@ class Snapshot:
 class FleetFit:
     """What training returns: the final state of all members, their bounds on equal noise, and the history.
 
-    `errors` (cycles, members) are of free runs over unseen data, where there is some.
+    `errors` (cycles, members) are those of the last snapshot.
     """
 
     state: FitState
@@ -172,7 +173,8 @@ def fit_fleet(
     here = start
     if plan.informed and (here.turn, here.step) == (0, 0):
         everybody = tuple(range(len(plan.resolutions)))
-        here = _keep_best(plan, _simulate(plan, here, everybody, len(plan.schedule), 0, journal, walks))
+        here = _simulate(plan, here, everybody, len(plan.schedule), 0, journal, walks)
+        here = _keep_best(plan, replace(here, alive=journal.alive))
     while here.turn < len(plan.schedule):
         cycle, team = plan.schedule[here.turn]
         here = train_turn(plan, here, journal, keep, mesh)

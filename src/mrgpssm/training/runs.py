@@ -5,6 +5,7 @@ RUN/config.toml    the resolved configuration (written by the command line)
 RUN/trace.jsonl    one line per chunk of steps
 RUN/checkpoints/   the last two; the last one of all holds the end of training
 RUN/metrics.json   scores, where there was unseen data
+RUN/folds/         the models of the folds, from 1 on
 RUN/model.mrgpssm  written last: a run that has it is finished
 """
 
