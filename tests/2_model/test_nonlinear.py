@@ -135,18 +135,30 @@ def test_what_is_missing_or_foreign_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name, entry in BENCHMARKS.items() if entry.loader])
-def test_without_files_the_official_package_is_asked(name, tmp_path, monkeypatch):
+def test_without_files_the_official_package_is_asked(name, tmp_path, monkeypatch, capsys):
     entry = BENCHMARKS[name]
 
-    def load() -> Any:
+    def load(**_: Any) -> Any:
+        print("downloading")
         train = SimpleNamespace(u=count(80), y=count(80), sampling_time=0.5, name="a")
-        test = SimpleNamespace(
-            u=count(80), y=count(80), sampling_time=0.5, name="b", state_initialization_window_length=7
-        )
-        return train, (test, test)
+        window = {"state_initialization_window_length": 7}
+        test = SimpleNamespace(u=count(80), y=count(80), sampling_time=0.5, name="b", **window)
+        return (train,), (test,) * len(entry.tests)
+
+    def fail(**_: Any) -> Any:
+        raise OSError("no network")
 
     monkeypatch.setenv("MRGPSSM_DATA", str(tmp_path))
     monkeypatch.setitem(sys.modules, "nonlinear_benchmarks", SimpleNamespace(**{entry.loader: load}))
     split = load_benchmark(name)
-    assert [(t.sequence.name, t.initialisation) for t in split.tests] == [("b", 7), ("b", 7)]
+    assert [(t.sequence.name, t.initialisation) for t in split.tests] == [(test, 7) for test in entry.tests]
     assert split.train[0].outputs[1, 0] == entry.scale
+    assert not capsys.readouterr().out  # it belongs to whoever asked for JSON
+    with pytest.raises(DataError, match="is nowhere under"):  # a folder was named
+        load_benchmark(name, tmp_path)
+    monkeypatch.setitem(sys.modules, "nonlinear_benchmarks", SimpleNamespace(**{entry.loader: fail}))
+    with pytest.raises(DataError, match=r"could not get .* \(no network\); get its files by hand"):
+        load_benchmark(name)
+    monkeypatch.setitem(sys.modules, "nonlinear_benchmarks", None)
+    with pytest.raises(DataError, match="is nowhere under"):
+        load_benchmark(name)

@@ -18,7 +18,7 @@ from scipy.io import loadmat
 from mrgpssm.data.classic import BenchmarkRecording, from_benchmark
 from mrgpssm.data.datasets import ROOT_VARIABLE, data_root
 from mrgpssm.data.sequence import Sequence
-from mrgpssm.errors import DataError, need
+from mrgpssm.errors import DataError, MissingPackageError, need
 
 HOMEPAGE = "https://www.nonlinearbenchmark.org"
 Signals = dict[str, np.ndarray]
@@ -61,10 +61,13 @@ def load_benchmark(name: str, root: str | Path | None = None) -> BenchmarkSplit:
     if all(found):
         try:
             return entry.read([path for path in found if path is not None])
+        except DataError:
+            raise
         except (ValueError, IndexError, OSError) as error:
             raise DataError(f"{found[0]}: its layout is not that of {name} ({error!s:.100}); fetch it again.") from None
     if root is None and not any(found) and entry.loader:
-        return _download(entry)
+        with contextlib.suppress(MissingPackageError):
+            return _download(entry)
     missing = next(names[0] for names, path in zip(entry.files, found, strict=True) if path is None)
     raise DataError(
         f"{name}: {missing} is nowhere under {top}; get the set from {HOMEPAGE}, and point --data-root or "
