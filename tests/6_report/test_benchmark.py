@@ -28,6 +28,7 @@ def pretend(seen: list) -> mock._patch:
         model.fitted_ = untrained(resolutions=(3, 1)).fitted_
         model.chosen_, model.validation_scores_ = ("something",), None
         run_dir.mkdir()
+        model.save(run_dir / "model.mrgpssm")
         return model
 
     return mock.patch.object(MRGPSSM, "fit", fit)
@@ -63,6 +64,21 @@ def test_a_record_is_made_once_and_holds_every_score(tmp_path):
     assert [(r["test"], r["output"], r["seeds"]) for r in rows[:2]] == [("seed 2", "NOx", 2), ("seed 2", "Temp", 2)]
     assert rows[0]["most"] == pytest.approx(rows[0]["least"] + 2)
     assert rows[0]["rmse"] == pytest.approx(rows[0]["least"] + 1)
+
+
+def test_a_stop_while_tests_are_scored_loses_no_fit(tmp_path):
+    seen: list = []
+    with (
+        pretend(seen),
+        mock.patch.object(MRGPSSM, "score", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        record_benchmark("tanks", SPLIT, False, 0, tmp_path, progress=False)
+    with pretend(seen):
+        found = record_benchmark("tanks", SPLIT, False, 0, tmp_path, progress=False)
+    assert len(seen) == 1
+    assert found["chosen"] == ["something"]
+    assert not (tmp_path / "run-tanks-0").exists()
 
 
 def command(*words: str) -> int:
