@@ -20,11 +20,11 @@ def make_page() -> str:
     rows = tabulate_benchmarks(records.values())
     parts = [text("benchmarks.md"), age_note(records.values())]
     for name, entry in BENCHMARKS.items():
-        own = [row for row in rows if row["set"] == name]
+        own = [[row for row in rows if (row["set"], row["method"]) == (name, method)] for method in METHODS]
+        own = [some for some in own if some]
         if own:
-            parts.append(
-                f"## {entry.title}\n" + scores_table(own) + "\n\n" + compare_table(own, published.get(name, {}))
-            )
+            tables = [*map(scores_table, own), compare_table(own, published.get(name, {}))]
+            parts.append(f"## {entry.title}\n" + "\n\n".join(tables))
     sources = published["sources"]
     named = sorted({v["source"] for k, table in published.items() if k != "sources" for v in table.values()})
     parts.append("## Sources\n" + "\n".join(f"- {sources[key]}." for key in named))
