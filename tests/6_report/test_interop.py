@@ -129,7 +129,7 @@ def test_benchmarks_are_found_by_name_and_scored_in_their_unit(monkeypatch):
     plain = benchmark.run_benchmark((recorded(0), recorded(1, name="multisine")), Ready(), samples=5)
     assert milli.unit == "mV"
     assert milli.rmse["multisine"] == pytest.approx(1000 * float(plain.rmse["multisine"]))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match="no benchmark 'Gold' here; choose one of WienerHammerBenchMark, Silverbox"):
+    with pytest.raises(ConfigError, match="no benchmark 'Gold' here; choose one of Cascaded_Tanks, CED, Silverbox"):
         benchmark.run_benchmark("Gold", Ready())
     with pytest.raises(ConfigError, match="a pair"):
         benchmark.run_benchmark([1, 2, 3], Ready())

@@ -11,7 +11,7 @@ from mrgpssm.file.record import OLDER
 
 pytestmark = pytest.mark.once
 DOCS, GENERATOR = ROOT / "docs", ROOT / "benchmarks" / "pages"
-NAMES = ("experiments", "performance", "reproduction", "scale", "trust")
+NAMES = ("benchmarks", "experiments", "performance", "reproduction", "scale", "trust")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_generated_page_is_made_of_the_records(generator, name):
 
 def test_a_page_that_is_not_known_or_lacks_a_record_is_refused(generator, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["pages", "motor"])
-    with pytest.raises(SystemExit, match=r"no page 'motor'; choose from experiments"):
+    with pytest.raises(SystemExit, match=r"no page 'motor'; choose from benchmarks, experiments"):
         generator.main()
     with pytest.raises(SystemExit, match=r"results/motor\.json holds no record"):
         sys.modules["material"].find("motor")
