@@ -94,7 +94,7 @@ def test_feedthrough_is_found_where_there_is_some():
     for share, expected in ((1.0, True), (0.2, True), (0.0, False)):
         assert [find_feedthrough([at_once(seed, share)]) for seed in range(3)] == [expected] * 3
     assert not find_feedthrough([at_once(0, 1.0, rows=60)])  # too few rows to tell
-    spec, reasons = choose(MRGPSSM().spec, [at_once(0, 1.0)], validated=False)
+    spec, reasons, *_ = choose(MRGPSSM().spec, [at_once(0, 1.0)], validated=False)
     assert spec.structure.feedthrough
     assert any(reason.startswith("feed-through: inputs help") for reason in reasons)
     assert not choose(MRGPSSM(feedthrough=False).spec, [at_once(0, 1.0)], validated=False).spec.structure.feedthrough

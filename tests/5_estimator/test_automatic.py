@@ -9,12 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from recordings import recording, wiener_hammerstein
+from scipy.signal import lfilter
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence
 from mrgpssm.advice.automatic import LONG, choose, choose_drive
 from mrgpssm.advice.suggest import suggest
 from mrgpssm.cli import main
+from mrgpssm.data.ranges import Recording
 from mrgpssm.spec import Spec, arrange, make_spec
+from mrgpssm.training.linear.deadtime import find_dead_times
 
 pytestmark = pytest.mark.once
 QUICK: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "cycles": 1, "steps": 4, "restarts": 2}
@@ -44,7 +47,7 @@ def test_with_resolutions_the_rest_is_fixed():
 def test_long_data_get_their_time_constants_averages_and_folds():
     data = long_data()
     assert sum(map(len, data)) >= LONG
-    options, reasons = choose(Spec(), data, validated=False)
+    options, reasons, *_ = choose(Spec(), data, validated=False)
     assert options.structure.resolutions == tuple(sorted(options.structure.resolutions, reverse=True))
     assert max(options.structure.resolutions) == 3000 // 600  # room for ten windows, although 400 rows ask for 20
     assert min(options.structure.resolutions) == 1
@@ -81,29 +84,63 @@ def test_short_data_get_small_models():
     assert (options.training.window + options.training.buffer) * max(options.structure.resolutions) * 2 <= 160
 
 
-def test_a_system_of_high_order_starts_from_a_linear_model_of_that_order():
-    """Two filters of order three; a given emission or start, more recordings, or a low order leave no room for it."""
+def test_a_few_recordings_have_a_rival_that_starts_from_a_linear_model():
+    """Two filters of order three; a given emission or start, or more recordings, leave no room for it."""
     data = [wiener_hammerstein(0, 3000)]
-    spec, reasons = choose(Spec(), data, validated=False)
-    assert spec.training.start == "linear"
+    found = choose(Spec(), data, validated=False)
+    assert found.spec.training.start == "preset"
+    spec, reasons, *_ = found.rival
+    assert (spec.training.start, spec.training.window_start, spec.training.early_stopping) == ("linear", "filter", True)
     assert (spec.structure.resolutions, spec.structure.emission) == ((1,), "linear")
     assert 5 <= spec.structure.latent_dim <= 8
     assert spec.structure.memory >= 100
     assert any("from a linear model on" in reason for reason in reasons)
-    assert spec.training.early_stopping
     assert any("the linear model counts as the first" in reason for reason in reasons)
-    unjudged = choose(make_spec({"folds": 0}), data, validated=False)
-    assert (unjudged.spec.training.start, unjudged.spec.training.early_stopping) == ("linear", False)
+    still = found.linear.spec
+    assert (still.training.cycles, still.structure.latent_dim, still.bands.folds) == (0, spec.structure.latent_dim, 4)
+    assert found.linear.errors.shape == (1,)
+    assert choose(make_spec({"folds": 0}), data, validated=False).rival is None  # nothing would judge it
     for given in ({"emission": "identity"}, {"start": "preset"}, {"cascade": True}, {"joint": True}):
-        assert choose(make_spec(given), data, validated=False).spec.training.start == "preset"
-    assert choose(Spec(), [wiener_hammerstein(k, 800) for k in range(4)], False).spec.training.start == "preset"
-    assert choose(Spec(), long_data(1), validated=False).spec.training.start == "preset"
+        assert choose(make_spec(given), data, validated=False)[2:] == (None, None)
+    many = choose(Spec(), [wiener_hammerstein(k, 800) for k in range(4)], False)
+    assert many.rival is None
+    assert many.linear is not None
+
+
+def test_a_dead_time_becomes_a_delay():
+    rng = np.random.default_rng(0)
+    switches = [np.sort(rng.choice(1600, 99, replace=False)) for _ in range(2)]
+    u = np.stack([np.repeat(rng.uniform(-1, 1, 100), np.diff([0, *at, 1600])) for at in switches], axis=1)
+    x = np.zeros(1600)
+    for t in range(31, 1600):
+        x[t] = x[t - 1] + 0.2 * (u[t - 31, 0] + u[t - 1, 1] - x[t - 1])
+    data = Sequence(u, (x + 0.02 * rng.standard_normal(1600))[:, None])
+    lags = find_dead_times([Recording(u, data.outputs)])
+    np.testing.assert_array_equal(lags, [31, 1])
+    spec, reasons, *_ = found = choose(Spec(), [data], validated=False)
+    assert spec.structure.delays == (30,)
+    assert found.rival.spec.structure.delays == (30,)
+    assert choose_drive([data]).delays == (30,)
+    assert "inputs also with a delay, in rows: 30: they act no sooner" in reasons
+    noise = Recording(u, rng.standard_normal((1600, 1)))
+    np.testing.assert_array_equal(find_dead_times([noise]), [-1, -1])
+
+
+@pytest.mark.parametrize(
+    ("noise", "window", "precision"), [(0.1, 50, "float32"), (1e-3, 100, "float32"), (0, 100, "float64")]
+)
+def test_quiet_data_get_long_windows_and_silent_data_more_digits(noise, window, precision):
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((3000, 1))
+    y = lfilter([0, 0.3], [1, -0.7], u, axis=0) + noise * rng.standard_normal((3000, 1))
+    spec = choose(Spec(), [Sequence(u, y)], validated=False).spec
+    assert (spec.training.window, spec.structure.precision) == (window, precision)
 
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [(wiener_hammerstein(0, 3000), "start from a linear model"), (recording(0), "use these by themselves")],
-    ids=["high order", "low order"],
+    [(wiener_hammerstein(0, 3000), "try these against a start"), (recording(0), "use these by themselves")],
+    ids=["long", "short"],
 )
 def test_suggest_says_what_a_fit_would_do(data, says, tmp_path, capsys):
     table = pd.DataFrame(np.hstack([data.inputs, data.outputs]), columns=[*data.input_names, *data.output_names])
@@ -118,7 +155,8 @@ def test_what_is_suggested_is_what_is_chosen(data):
     """One set of resolutions in the answer, the outputs' own reasons, and the fit."""
     found, settings = suggest(data), choose(Spec(), data, validated=False).spec.flat()
     assert found.resolutions == settings["resolutions"]
-    assert (found.window, found.buffer) == (settings["window"], settings["buffer"])
+    if settings["window_start"] == "cache":  # quiet data get longer windows
+        assert (found.window, found.buffer) == (settings["window"], settings["buffer"])
     for advice in found.per_output:
         assert set(advice.resolutions) <= set(found.resolutions)
         named = [int(r) for reason in advice.reasons for r in re.findall(r"resolution (\d+)", reason)]
@@ -129,7 +167,7 @@ def test_what_is_suggested_is_what_is_chosen(data):
 
 def test_what_is_given_is_kept_and_not_explained():
     given = make_spec({"latent_dim": 3, "inducing": 9, "restarts": 2, "filters": (), "folds": 2})
-    spec, reasons = choose(given, [recording(0)], validated=False)
+    spec, reasons, *_ = choose(given, [recording(0)], validated=False)
     settings = spec.flat()
     assert (settings["latent_dim"], settings["inducing"], settings["folds"]) == (3, 9, 2)
     assert (settings["restarts"], settings["ensemble"], settings["filters"]) == (2, 2, ())
@@ -139,7 +177,7 @@ def test_what_is_given_is_kept_and_not_explained():
 
 def test_what_is_said_is_what_was_done():
     """Of two settings in one sentence one may be given; and without unseen data there is nothing to learn from."""
-    spec, reasons = choose(make_spec({"latent_dim": 3, "folds": 0}), long_data(), validated=False)
+    spec, reasons, *_ = choose(make_spec({"latent_dim": 3, "folds": 0}), long_data(), validated=False)
     settings = spec.flat()
     assert any(reason.startswith("3 latent dimensions, 50 inducing points") for reason in reasons)
     assert settings["noise"] == "gaussian"
@@ -148,7 +186,7 @@ def test_what_is_said_is_what_was_done():
 
 
 def test_validation_data_take_the_place_of_folds():
-    spec, reasons = choose(Spec(), [recording(0)], validated=True)
+    spec, reasons, *_ = choose(Spec(), [recording(0)], validated=True)
     assert spec.bands.folds == 0
     assert "bands: learned on the validation sequences" in reasons
 
@@ -156,7 +194,7 @@ def test_validation_data_take_the_place_of_folds():
 def test_data_without_time_constants_still_get_a_model():
     s = recording(0)
     still = Sequence(np.column_stack([s.inputs, np.ones(len(s))]), s.outputs, s.dt)
-    spec, reasons = choose(Spec(), [still], validated=False)
+    spec, reasons, *_ = choose(Spec(), [still], validated=False)
     assert spec.structure.resolutions == (1,)
     assert any("no time constants could be found" in reason for reason in reasons)
 

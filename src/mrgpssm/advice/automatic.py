@@ -2,10 +2,10 @@
 
 What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
 constants, a mixture of restarts, and bands learned on folds. Where inputs act on outputs of their own row, there is
-feed-through. Where a linear model of high order explains most of a few recordings, training starts from it, and ends
-with the cycle that is best on rows left out: the linear model is the first of them. Many long recordings (four, with
-5,000 rows in all) also get averaged and delayed inputs and a learned noise law; a single one cannot show whether those
-carry over. Short data get one or two small components.
+feed-through. A few recordings have a rival: one component that starts from a linear model, with windows that start
+where a filter finds the state. Short fits decide (`mrgpssm.estimator.trials`). Many long recordings (four, with 5,000
+rows in all) also get averaged and delayed inputs and a learned noise law; a single one cannot show whether those carry
+over. Short data get one or two small components. A linear model is judged beside all of them.
 """
 
 from dataclasses import asdict, replace
@@ -19,15 +19,19 @@ from mrgpssm.arrays.drive import Drive
 from mrgpssm.data import Scaling, Sequence, apply_drive, fill
 from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import DataError
-from mrgpssm.spec import MEMORY, Spec, make_spec
-from mrgpssm.training.linear.feedthrough import one_step_ratio
+from mrgpssm.spec import MEMORY, MOST_MEMORY, Spec, make_spec
+from mrgpssm.training.linear.deadtime import find_dead_times
+from mrgpssm.training.linear.feedthrough import one_step_errors, one_step_ratio
 from mrgpssm.training.linear.subspace import Identified, identify
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
-_HIGH, _TRUSTED, _SEEN, _ENOUGH = 5, 0.35, 100, 1500  # least order, largest error, longest memory and least rows
-_LOOKED_AT = 20_000  # rows that are looked at: of a recording for an order, in all for feed-through
+_ENOUGH, _FEW = 200, 1500  # rows that a linear model needs; rows up to which a Gaussian process beside it is small
+_LEAST_ORDER, _ROOM = 2, 4  # of a component that starts linear; its memory over that of the slowest mode
+_LOOKED_AT = 20_000  # rows that are looked at for feed-through, dead times, noise and orders
+_LEAST_DEAD, _MOST_DELAYS = 15, 2  # rows of a dead time that is not left to the states; how many become inputs
+_QUIET, _SILENT = 0.01, 1e-4  # one-step errors, in deviations, of data with little noise, and of data for float64
 _AT_ONCE = 0.9  # the one-step error, squared, that feed-through must fall below
 _STEPS = {"gpu": 300, "cpu": 150}
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
@@ -35,11 +39,23 @@ _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps"
 Settings = dict[str, Any]
 
 
+class Linear(NamedTuple):
+    """A linear model as a specification, and its error (D_y,) on rows left out, in deviations of the outputs."""
+
+    spec: Spec
+    errors: np.ndarray
+
+
 class Selection(NamedTuple):
-    """A specification without None, and one sentence about each option that was chosen."""
+    """A specification without None, and one sentence about each option that was chosen.
+
+    A `rival` is to be tried against it by short fits. Where it has learned, `linear` may still be better.
+    """
 
     spec: Spec
     reasons: tuple[str, ...]
+    rival: "Selection | None" = None
+    linear: Linear | None = None
 
 
 class Reason(NamedTuple):
@@ -58,24 +74,34 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
     """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
     if given.structure.resolutions is not None:
         return Selection(given.complete(), ())
-    through = find_feedthrough(training) if given.structure.feedthrough is None else given.structure.feedthrough
-    seen = [apply_drive(Drive(feedthrough=True), s) for s in training] if through else training
-    chosen, reasons = _choose_settings(training, seen if _may_start_linear(given) else [])
-    through = through and 1 in (given.structure.resolutions or chosen["resolutions"])
-    chosen["feedthrough"] = through
-    chosen["folds"] = 0 if validated else _FOLDS
+    settings, reasons = _choose_settings(training)
+    heard, told = _listen(training, settings["resolutions"])
+    if given.structure.feedthrough is not None:
+        heard["feedthrough"] = given.structure.feedthrough and 1 in settings["resolutions"]
+    settings, reasons = settings | heard, [*reasons, *told]
+    own = _complete(given, settings, reasons, validated)
+    drive = own.spec.structure.drive
+    orders = find_orders([apply_drive(drive, s) for s in training]) if _may_be_linear(given) else []
+    if not orders:
+        return own
+    linear = make_linear(own.spec, orders)
+    may_learn = (validated or own.spec.bands.folds) and len(training) < MANY
+    learned, why = _start_linear(settings, orders, training)
+    rival = _complete(given, learned, [*why, *told], validated) if may_learn else None
+    return own._replace(rival=rival, linear=linear)
+
+
+def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: bool) -> Selection:
+    """The options that were given, those that were chosen, and the fixed values of all others."""
+    chosen, reasons = chosen | {"folds": 0 if validated else _FOLDS}, list(reasons)
     kept = {key: value for key, value in given.flat().items() if value is not None}
-    if chosen.get("start") == "linear" and (validated or kept.get("folds") != 0):
-        chosen["early_stopping"] = True
-        best = "the cycle that is best on rows left out"
-        reasons.append(Reason(("early_stopping",), best, "the linear model counts as the first"))
+    if chosen.get("early_stopping") and not validated and kept.get("folds") == 0:
+        chosen["early_stopping"] = False  # there will be nothing to judge cycles by
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
     if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
     spec = make_spec(chosen | kept).complete()
-    if through:
-        reasons.append(Reason(("feedthrough",), "feed-through", "inputs help to predict outputs of their own row"))
     reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", "better than one of them as a rule"))
     if spec.bands.noise == "student":
         reasons.append(Reason(("noise",), "noise with heavy tails and a width of its own at every row"))
@@ -86,27 +112,23 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
 
 
 def choose_drive(training: list[Sequence]) -> Drive:
-    """What `MRGPSSM()` would see of the inputs: neither averages nor delays where recordings are few."""
+    """What `MRGPSSM()` would see of the inputs: no averages where recordings are few."""
     through = find_feedthrough(training)
     if sum(map(len, training)) < LONG or len(training) < MANY:
-        return Drive(feedthrough=through)
+        delays = _find_delays(_take_some(training)) if len(training) < MANY else ()
+        return Drive(delays=delays, feedthrough=through)
     found, room, _ = _find_room(training)
     return replace(_make_drive(found, room, training[0].dt), feedthrough=through)
 
 
-def _choose_settings(training: list[Sequence], driven: list[Sequence]) -> tuple[Settings, list[Reason]]:
-    """Resolutions, drive, sizes and steps: for short data, for a few long recordings, or for many.
-
-    An order is looked for in the recordings as they are `driven`, where there are any.
-    """
+def _choose_settings(training: list[Sequence]) -> tuple[Settings, list[Reason]]:
+    """Resolutions, drive, sizes and steps: for short data, for a few long recordings, or for many."""
     rows = sum(map(len, training))
     found, room, why = _find_room(training)
     settings: Settings = {"resolutions": room.resolutions, "restarts": 3, "ensemble": 3}
     reasons = [Reason(("resolutions",), "resolutions {resolutions}", why)]
     sizes = Reason(("latent_dim", "inducing"), "{latent_dim} latent dimensions, {inducing} inducing points")
     cycles = "{cycles} cycles of {steps} steps"
-    if driven and (orders := find_orders(driven)):
-        return _start_linear(orders, reasons)
     if rows < LONG:
         settings |= _SHORT | {"window": room.window, "buffer": room.buffer}
         return settings, [
@@ -129,60 +151,108 @@ def _choose_settings(training: list[Sequence], driven: list[Sequence]) -> tuple[
     ]
 
 
-def _may_start_linear(given: Spec) -> bool:
-    """Whether the options that were given leave room for a linear start."""
+def _may_be_linear(given: Spec) -> bool:
+    """Whether the options that were given leave room for a linear model."""
     structure = given.structure
     open_to = structure.emission in (None, "linear") and given.training.start != "preset"
     plain = structure.preset == "stable" and not structure.cascade and not structure.joint
     return open_to and plain and structure.latent_dim is None
 
 
+def _listen(training: list[Sequence], resolutions: tuple[int, ...]) -> tuple[Settings, list[Reason]]:
+    """What the recordings say of feed-through, and a few of them of dead times and noise."""
+    some, settings, reasons = _take_some(training), {}, []
+    if 1 in resolutions and any(one_step_ratio(own) < _AT_ONCE for own in some):
+        settings["feedthrough"] = True
+        reasons.append(Reason(("feedthrough",), "feed-through", "inputs help to predict outputs of their own row"))
+    if len(training) >= MANY:
+        return settings, reasons
+    if delays := _find_delays(some):
+        settings["delays"] = delays
+        reasons.append(Reason(("delays",), "inputs also with a delay, in rows: {delays}", "they act no sooner"))
+    errors = [one_step_errors(own) for own in some]
+    noise = max((np.inf if e is None else float(np.sqrt(e.min(axis=0).max())) for e in errors), default=np.inf)
+    if noise < _QUIET:
+        why = f"noise of at most {100 * noise:.2g} % of the deviation"
+        settings |= {"window": 100, "window_start": "filter"}
+        reasons.append(Reason(("window", "window_start"), "windows of {window} rows, started by a filter", why))
+    if noise < _SILENT:
+        settings["precision"] = "float64"
+        reasons.append(Reason(("precision",), "{precision}", f"noise of {noise:.1g} deviations"))
+    return settings, reasons
+
+
+def _find_delays(some: list[list[Recording]]) -> tuple[int, ...]:
+    """Dead times of inputs that are too long to be left to the states."""
+    lags = {int(lag) - 1 for own in some for lag in find_dead_times(own) if lag > _LEAST_DEAD}
+    return tuple(sorted(lags)[:_MOST_DELAYS])
+
+
 def find_feedthrough(training: list[Sequence]) -> bool:
     """Whether inputs help to predict an output of their own row; not where one of them is constant."""
+    return any(one_step_ratio(own) < _AT_ONCE for own in _take_some(training))
+
+
+def _take_some(training: list[Sequence]) -> list[list[Recording]]:
+    """The first rows of all recordings, scaled, for each output; none where an input or output is constant."""
     try:
         scaling = Scaling.fit(training)
     except DataError:
-        return False
+        return []
     filled = [fill(s).sequence for s in training]
     each = max(1, _LOOKED_AT // len(filled))
     some = [(scaling.inputs(s.inputs[:each]), scaling.outputs(s.outputs[:each])) for s in filled]
     columns = range(len(training[0].output_names))
-    return any(one_step_ratio([Recording(u, y[:, [c]]) for u, y in some]) < _AT_ONCE for c in columns)
+    return [[Recording(u, y[:, [c]]) for u, y in some] for c in columns]
 
 
 def find_orders(training: list[Sequence]) -> list[Identified]:
-    """Linear models of all outputs of a few recordings, where they speak for a linear start; else none.
-
-    They do where one has a high order and all explain most of their output by modes that fade soon: the Gaussian
-    process then has the rest to learn, in the right number of dimensions.
-    """
-    if len(training) >= MANY or sum(map(len, training)) < _ENOUGH:
+    """Linear models of all outputs; none where one of them has none, or rows are few."""
+    if sum(map(len, training)) < _ENOUGH:
         return []
-    scaling, filled, found = Scaling.fit(training), [fill(s).sequence for s in training], []
-    for column in range(len(training[0].output_names)):
-        some = [(s.inputs[:_LOOKED_AT], s.outputs[:_LOOKED_AT]) for s in filled]
-        model = identify([Recording(scaling.inputs(u), scaling.outputs(y)[:, [column]]) for u, y in some])
-        if model is None or model.errors.max() > _TRUSTED or model.model.memory() > _SEEN:
-            return []
-        found.append(model)
-    return found if max(each.settings.order for each in found) >= _HIGH else []
+    found = [identify(own) for own in _take_some(training)]
+    return [] if None in found else found  # pyright: ignore[reportReturnType]
 
 
-def _start_linear(orders: list[Identified], reasons: list[Reason]) -> tuple[Settings, list[Reason]]:
-    """One component of the order of the linear model, which training starts from."""
-    order, left = max(each.settings.order for each in orders), max(float(each.errors[0]) for each in orders)
-    longest = max(each.model.memory() for each in orders)
-    settings: Settings = {"resolutions": (1,), "latent_dim": order, "restarts": 3, "ensemble": 3}
-    settings |= {"emission": "linear", "start": "linear", "learning_rate": 0.02, "samples": 10, "windows": 10}
-    settings["memory"] = max(MEMORY, round(4 * longest))
-    return settings, [
-        reasons[0]._replace(why=f"the slowest mode fades in {longest:.0f} rows, not much longer than a window"),
+def has_rival(training: list[Sequence]) -> bool:
+    """Whether `MRGPSSM()` would try a linear start against the resolutions that follow from time constants."""
+    return len(training) < MANY and bool(find_orders(training))
+
+
+def make_linear(spec: Spec, orders: list[Identified]) -> Linear:
+    """The linear model that the others must beat, with the drive and the bands of `spec`."""
+    still = {"cycles": 0, "finetune": 0, "restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
+    own = spec.change(**_linear_structure(orders), **still, inducing=1, window_start="cache")
+    return Linear(own, np.array([float(each.errors[0]) for each in orders]))
+
+
+def _linear_structure(orders: list[Identified]) -> Settings:
+    """One component that can hold the linear models of all outputs."""
+    order, longest = max(each.settings.order for each in orders), max(each.model.memory() for each in orders)
+    memory = int(np.clip(round(_ROOM * longest), MEMORY, MOST_MEMORY))
+    structure: Settings = {"resolutions": (1,), "latent_dim": max(order, _LEAST_ORDER), "emission": "linear"}
+    return structure | {"start": "linear", "memory": memory}
+
+
+def _start_linear(
+    settings: Settings, orders: list[Identified], training: list[Sequence]
+) -> tuple[Settings, list[Reason]]:
+    """One component of the order of the linear model, which training starts from, with windows that a filter starts."""
+    few = sum(map(len, training)) < _FEW
+    kept = {key: settings[key] for key in ("feedthrough", "delays", "window", "buffer", "precision") if key in settings}
+    chosen = kept | _linear_structure(orders) | {"window_start": "filter", "early_stopping": True, "restarts": 2}
+    chosen |= {"ensemble": 2, "learning_rate": 0.02, "samples": 10, "windows": 10, "steps": 150}
+    chosen["inducing"] = _SHORT["inducing"] if few else 30
+    left, slowest = max(float(each.errors[0]) for each in orders), max(each.model.memory() for each in orders)
+    return chosen, [
         Reason(
             ("latent_dim", "start"),
-            "{latent_dim} latent dimensions, from a linear model on",
+            "{latent_dim} latent dimensions at every row, from a linear model on",
             f"a linear model of that order leaves {100 * left:.0f} % of the deviation on rows left out",
         ),
-        Reason(("memory",), "a memory of {memory} rows", "at least four times the slowest mode's"),
+        Reason(("memory",), "a memory of {memory} rows", f"the slowest mode of that model fades in {slowest:.0f}"),
+        Reason(("window_start",), "windows that start where a filter finds the state"),
+        Reason(("early_stopping",), "the cycle that is best on rows left out", "the linear model counts as the first"),
     ]
 
 

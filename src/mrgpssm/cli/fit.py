@@ -18,7 +18,6 @@ from mrgpssm.estimator.config import DataConfig, RunConfig, make_config, read_co
 from mrgpssm.estimator.estimator import MRGPSSM
 from mrgpssm.file import write_atomic
 from mrgpssm.spec import Spec, sort_options
-from mrgpssm.training.progress import announce
 from mrgpssm.training.runs import RunDirectory
 
 _FOLDS = 4  # of a blend, where none are given
@@ -89,10 +88,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
     if config.run.blend:
         model = _make_blend(model, spec)
     else:
-        spec, *_ = model.check(training, bool(validation))
-        spec.check_evidence(bool(validation))
-        announce(() if quiet else model.chosen_)
-        model = MRGPSSM.from_spec(spec)  # what is chosen from the data is chosen once
+        checked, *_ = model.check(training, bool(validation))
+        checked.check_evidence(bool(validation))
     if not quiet:
         _tell_reading(config.data, training)
     with run.claim(), collect_warnings() as doubts:
@@ -100,6 +97,8 @@ def _train(config: RunConfig, quiet: bool, as_json: bool, fresh: bool) -> None:
             _refuse_used(run.root)  # once more: only now nobody else can write to it
             write_atomic(run.config, resolve_config(config, spec).to_toml().encode())
         model.fit(training, validation or None, progress=not quiet, run_dir=run)
+        if isinstance(model, MRGPSSM):
+            write_atomic(run.config, resolve_config(config, model.fitted_.spec).to_toml().encode())
     if as_json:
         print_json({"run": str(run.root), "model": str(run.model), "warnings": doubts} | _list_results(model))
     elif isinstance(model, Blend):

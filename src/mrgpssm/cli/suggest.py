@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.advice.automatic import find_orders
+from mrgpssm.advice.automatic import has_rival
 from mrgpssm.advice.refine import neighbours, refine
 from mrgpssm.advice.suggest import suggest as propose
 from mrgpssm.cli.flags import Dt, Files, InputNames, Json, OutputNames, TimeName, split_names
@@ -50,7 +50,7 @@ def suggest(
     if ranked:
         rows = [(", ".join(map(str, r.resolutions)), f"{r.total:.0f}") for r in ranked]
         print_rows("Short training", ("resolutions", "lower bound"), rows)
-    say(_answer(found, ranked, bool(find_orders(sequences))))
+    say(_answer(found, ranked, has_rival(sequences)))
 
 
 def _as_json(found, ranked) -> dict[str, Any]:
@@ -73,6 +73,6 @@ def _answer(found, ranked, linear: bool) -> str:
     if best != own:
         return f"Short training prefers other resolutions than fit would use: --resolutions {best} {windows}"
     if linear:
-        instead = "start from a linear model at resolution 1; to use these instead"
+        instead = "try these against a start from a linear model at resolution 1; to use these alone"
         return f"mrgpssm fit and MRGPSSM() {instead}: --resolutions {own} {windows}"
     return f"mrgpssm fit and MRGPSSM() use these by themselves: --resolutions {own} {windows}"

@@ -13,7 +13,7 @@ from mrgpssm.data.collect import (
     match,
 )
 from mrgpssm.data.fill import Filled, apply_drive, fill, follow_drive, samples_between
-from mrgpssm.data.folds import masks, take_unseen, trained_on, unseen_rows, with_copies
+from mrgpssm.data.folds import masks, take_pairs, take_unseen, trained_on, unseen_rows, with_copies
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
@@ -38,6 +38,7 @@ __all__ = [
     "masks",
     "match",
     "samples_between",
+    "take_pairs",
     "take_unseen",
     "trained_on",
     "unseen_rows",

@@ -2,7 +2,7 @@
 
 With at least as many sequences as folds, the sequences are dealt out to the folds. With fewer, every sequence is cut
 into as many stretches. A fold then trains on copies in which the outputs of its stretch are missing, and is tested on
-that stretch alone, in a free run from the first row of the sequence.
+that stretch alone, in a free run after a warm-up on the rows before it.
 """
 
 from dataclasses import replace
@@ -12,6 +12,7 @@ import numpy as np
 from mrgpssm.data.sequence import Sequence
 
 Sequences = list[Sequence]
+_WARMUP, _PAST = 50, 200  # rows of a warm-up, at most: at the start of a sequence, and of all that comes before
 
 
 def with_copies(sequences: Sequences, folds: int) -> Sequences:
@@ -41,6 +42,23 @@ def take_unseen(sequences: Sequences, folds: int, number: int) -> Sequences:
     if folds <= len(sequences):
         return sequences[number::folds]
     return [_blank(s, ~_stretch(s, folds, number)) for s in sequences]
+
+
+def take_pairs(sequences: Sequences, folds: int, number: int) -> list[tuple[Sequence | None, Sequence]]:
+    """The same as runs that begin where the test rows do: what comes just before them, and the rows themselves.
+
+    A whole sequence has nothing before it. A stretch at the start of one gives up its first rows for a warm-up.
+    """
+    if folds <= len(sequences):
+        return [(None, s) for s in sequences[number::folds]]
+    found = []
+    for s in sequences:
+        rows = np.flatnonzero(_stretch(s, folds, number))
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        begin = first if first else min(_WARMUP, last // 8)
+        past = s.take(slice(max(0, begin - _PAST), begin))
+        found.append((past if np.isfinite(past.outputs).any() and len(past) > 1 else None, s.take(slice(begin, last))))
+    return found
 
 
 def unseen_rows(sequences: Sequences, folds: int, number: int) -> np.ndarray:

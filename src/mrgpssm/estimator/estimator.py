@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.costs import time_stages
 from mrgpssm.estimator.fitting import ask_of_data, check_data, judge, leave_model, make_judges, match_validation, train
 from mrgpssm.estimator.params import check_section, get_params, set_params
+from mrgpssm.estimator.trials import LINEAR, Field, beat_linear, settle
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
@@ -73,7 +75,7 @@ class MRGPSSM:
         inducing: Inducing points M of each Gaussian process (50).
         preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
         memory: Longest memory of a component in its own steps; |I + A|₂ is below 1 - 1 / memory (100).
-        precision: Floating-point type of everything that is computed.
+        precision: Floating-point type of everything that is computed (float32).
         joint: One model with a common state for all outputs, instead of one per output.
         cascade: The states of slower components are inputs of the faster ones (False).
         filters: Time constants, in steps of dt, of exponential averages of the inputs that the model sees beside them
@@ -97,7 +99,7 @@ class MRGPSSM:
         inducing: int | None = None,
         preset: Literal["stable", "paper"] = "stable",
         memory: int | None = None,
-        precision: Literal["float32", "float64"] = "float32",
+        precision: Literal["float32", "float64"] | None = None,
         joint: bool = False,
         cascade: bool | None = None,
         filters: SequenceOf[float] | None = None,
@@ -185,7 +187,7 @@ class MRGPSSM:
         training = as_list(sequences)
         given = self.spec
         check_alike(training)
-        spec, self.chosen_ = choose(given, training, validated)
+        spec, self.chosen_, *_ = choose(given, training, validated)
         check_data(spec, training)
         return spec, training, Scaling.fit(apply_drive(spec.structure.drive, s) for s in training)
 
@@ -260,20 +262,32 @@ class MRGPSSM:
             FitError: No member could go on; the message names component, cycle and step.
             Interrupted: Ctrl-C or SIGTERM, where there is a `run_dir`; the message says how to go on.
         """
-        given = as_list(sequences, inputs, outputs, dt)
-        spec, training, scaling = self.check(given, validation is not None)
-        held_out = match_validation(spec, training[0], validation)
-        doubts = doubt_training(training, held_out or [], ask_of_data(spec))
+        training = as_list(sequences, inputs, outputs, dt)
+        check_alike(training)
+        selection = choose(self.spec, training, validation is not None)
+        check_data(selection.spec, training)
+        held_out = match_validation(selection.spec, training[0], validation)
+        doubts = doubt_training(training, held_out or [], ask_of_data(selection.spec))
         warn_of(doubts)
-        announce(self.chosen_ if progress else ())
-        with open_run(run_dir, checkpoint_seconds) as run, reporter(progress, spec.structure.resolutions) as shown:
-            fleet = train(run, spec, training, scaling, held_out, tell_all(shown.steps, *callbacks))
-            model = replace(best_restarts(spec, fleet, scaling, training[0]), seen=Seen.of(training, doubts))
-            found = judge(model, fleet, training, held_out, shown.stage)
-            self.fitted_, self.folds_, self.history_ = found.model, found.folds, fleet.history
+        with open_run(run_dir, checkpoint_seconds) as run:
+            field = Field(training, held_out, run)
+            spec, self.chosen_, *_ = selection = settle(selection, field, partial(reporter, progress))
+            announce(self.chosen_ if progress else ())
+            with reporter(progress, spec.structure.resolutions) as shown:
+                scaling = field.scale(spec)
+                fleet = train(run, spec, training, scaling, held_out, tell_all(shown.steps, *callbacks))
+                model = best_restarts(spec, fleet, scaling, training[0])
+                judges = make_judges(model, fleet, training, held_out)
+                found = beat_linear(selection, field, judges, shown.stage)
+                if found is None:
+                    found = judge(model, judges, held_out, shown.stage)
+                else:
+                    self.chosen_ = (*self.chosen_, LINEAR)
+            self.fitted_, self.folds_ = replace(found.model, seen=Seen.of(training, doubts)), found.folds
+            self.history_ = fleet.history
             self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
             if run is not None:
-                leave_model(run, found)
+                leave_model(run, replace(found, model=self.fitted_))
         return self
 
     def simulate(

@@ -15,7 +15,7 @@ from mrgpssm.data import (
     check_alike,
     check_lengths,
     fill,
-    take_unseen,
+    take_pairs,
     trained_on,
 )
 from mrgpssm.data.doubts import Asked
@@ -106,14 +106,9 @@ def train(
 
 
 def judge(
-    model: FittedModel,
-    fleet: FleetFit,
-    training: list[Sequence],
-    held_out: list[Sequence] | None,
-    stage: Callable[[str], None],
+    model: FittedModel, judges: list[Judge], held_out: list[Sequence] | None, stage: Callable[[str], None]
 ) -> Judged:
     """Bands and scores on data that training has not seen, where there is some."""
-    judges = make_judges(model, fleet, training, held_out)
     folds = {} if held_out else {judge.number: judge.model for judge in judges}
     if model.spec.bands.folds and not judges:
         warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=3)
@@ -143,13 +138,9 @@ def make_judges(
     """The model with the validation sequences; without them that of every fold, in its own units."""
     if held_out:
         return [Judge(model, held_out, "the validation recordings")]
-    folds, scalings = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling)
-    return [
-        Judge(
-            replace(model, ensemble=ensemble, scaling=scalings[k], seen=Seen.of(trained_on(training, folds, k))),
-            take_unseen(training, folds, k),
-            f"fold {k + 1} of {folds}",
-            k,
-        )
-        for k, ensemble in fold_ensembles(model.spec, fleet, len(model.groups))
-    ]
+    folds, scalings, found = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling), []
+    for k, ensemble in fold_ensembles(model.spec, fleet, len(model.groups)):
+        own = replace(model, ensemble=ensemble, scaling=scalings[k], seen=Seen.of(trained_on(training, folds, k)))
+        pasts, unseen = zip(*take_pairs(training, folds, k), strict=True)
+        found.append(Judge(own, list(unseen), f"fold {k + 1} of {folds}", k, pasts))
+    return found

@@ -17,7 +17,7 @@ from mrgpssm.runtime.output import Measurements
 
 _SAMPLES = 100
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
-_LEVELS = (np.arange(20) + 0.5) / 20  # whose quantiles choose a temperature
+_BAND = np.array([0.05, 0.95])  # the levels of the band that a temperature is chosen by
 
 Stage = Callable[[str, str], None]  # hears what is under way, and whose it is
 Tell = Callable[[Piece, Measurements, np.ndarray], Table]
@@ -25,12 +25,24 @@ Tell = Callable[[Piece, Measurements, np.ndarray], Table]
 
 @dataclass(frozen=True)
 class Judge:
-    """A model, and sequences it has not seen; `name` is what people are told of those, `number` that of a fold."""
+    """A model, and sequences it has not seen; `name` is what people are told of those, `number` that of a fold.
+
+    Where `pasts` are given, one for each sequence, a run has that warm-up, if it is not None.
+    """
 
     model: FittedModel
     unseen: list[Sequence]
     name: str
     number: int = 0
+    pasts: tuple[Sequence | None, ...] = ()
+
+    def run(self, samples: int) -> list[FreeRuns]:
+        """Free runs over all that it has not seen, kept in memory."""
+        pasts = self.pasts or (None,) * len(self.unseen)
+        cold = [s for s, past in zip(self.unseen, pasts, strict=True) if past is None]
+        warm = [(s, past) for s, past in zip(self.unseen, pasts, strict=True) if past is not None]
+        runs = [keep_runs(self.model, cold, samples, 0)] if cold else []
+        return [*runs, *(keep_runs(self.model, [s], samples, 0, past) for s, past in warm)]
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Ju
     runs = []
     for judge in judges:
         stage("free runs", judge.name)
-        runs.append(keep_runs(judge.model, judge.unseen, _SAMPLES, 0))
+        runs += judge.run(_SAMPLES)
     over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
     stage("scores", over)
     before = score_runs(runs)
@@ -86,11 +98,12 @@ def learn_temperature(runs: list[FreeRuns]) -> np.ndarray:
     """One factor per output on the width of the bands, (D_y,)."""
 
     def tell(_: Piece, found: Measurements, measured: np.ndarray) -> Table:
-        return {"measured": measured, "mean": found.mean, "bands": found.quantiles(_LEVELS).swapaxes(0, 1)}
+        low, high = found.quantiles(_BAND)
+        return {"measured": measured, "mean": found.mean, "low": low, "high": high}
 
     tables = _gather_all(runs, _TEMPERATURE_ROWS, tell)
-    measured, mean, bands = (np.concatenate([t[name] for t in tables]) for name in ("measured", "mean", "bands"))
-    return runs[0].law.calibration * metrics.best_temperature(measured, mean, bands.swapaxes(0, 1))
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return runs[0].law.calibration * metrics.best_temperature(**columns)
 
 
 def _gather_all(runs: list[FreeRuns], most: int, tell: Tell) -> list[Table]:

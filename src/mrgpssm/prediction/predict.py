@@ -80,9 +80,11 @@ def run_freely(
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 
-def keep_runs(model: FittedModel, sequences: list[Sequence], samples: int, seed: int) -> FreeRuns:
+def keep_runs(
+    model: FittedModel, sequences: list[Sequence], samples: int, seed: int, warmup: Sequence | None = None
+) -> FreeRuns:
     """The same, kept in memory: S T D_y numbers."""
-    pieces = [p._replace(parts=[p.outputs]) for p in _pieces(model, sequences, None, samples, seed, 1)]
+    pieces = [p._replace(parts=[p.outputs]) for p in _pieces(model, sequences, warmup, samples, seed, 1)]
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 

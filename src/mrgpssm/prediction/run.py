@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.arrays import ensemble
 from mrgpssm.arrays.types import Array, Float, Key, Keys
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit
+from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit, filter_states, sampled_steps
 
 _START, _PROCESS, _WARMUP = 0, 1, 2
 
@@ -126,40 +125,12 @@ def assimilate(
     *,
     key: Key,
 ) -> tuple[Particles, ...]:
-    """Warm-up: an ensemble Kalman filter moves all components' states towards measured outputs (Evensen, 1994).
+    """Warm-up: measured outputs move the states of all components (`rollout.filtering`).
 
-    Each row corrects the states (`mrgpssm.arrays.ensemble`, with noise); then every sample takes its step with its own
-    v. Rows without outputs, or outputs that are NaN, only step. `gaps` are the samples from each row to the next, at
-    most one; the result stands at the end of the last.
+    `gaps` are the samples from each row to the next; the result stands at the end of the last.
     """
-    dynamics = ssm.dynamics()
-    draws = tuple(jax.vmap(d.gp.inducing_outputs)(p.inducing) for d, p in zip(dynamics, particles, strict=True))
-    variance = ssm.observation_variance()
-
-    def row(states, now):
-        u, y, gap, key = now
-        key_y, key_x = jax.random.split(key)
-        states = _analyse(ssm, states, y, variance, key_y)
-        moved = []
-        for index, d in enumerate(dynamics):
-            h, slower = gap / ssm.time_units[index], tuple(states[j] for j in ssm.slower(index))
-
-            def step(x, v, drivers, d=d, h=h):
-                return d.transition(x, d.forcing(jnp.concatenate([u, *drivers])), h, v)
-
-            mean, spread = jax.vmap(step)(states[index], draws[index], slower)
-            noise = jax.random.normal(jax.random.fold_in(key_x, index), mean.shape, mean.dtype)
-            moved.append(mean + jnp.sqrt(spread) * noise)
-        return tuple(moved), None
-
     keys = jax.random.split(jax.random.fold_in(key, _WARMUP), inputs.shape[0])
-    states, _ = jax.lax.scan(row, tuple(p.states for p in particles), (inputs, outputs, gaps, keys))
+    states, _ = filter_states(
+        ssm, sampled_steps(ssm, particles), tuple(p.states for p in particles), inputs, outputs, gaps, keys
+    )
     return tuple(Particles(x, p.inducing) for x, p in zip(states, particles, strict=True))
-
-
-def _analyse(ssm: SSM, states, y: Float[Array, " y"], variance: Float[Array, " y"], key: Key):
-    """The ensemble Kalman update of one row, of all components together."""
-    predicted = jax.vmap(ssm.emit)(states)
-    noise = jax.random.normal(key, predicted.shape, predicted.dtype)
-    moved = ensemble.correct(jnp, jnp.concatenate(states, axis=1), predicted, y, variance, noise)
-    return tuple(jnp.split(moved, np.cumsum([x.shape[1] for x in states])[:-1].tolist(), axis=1))

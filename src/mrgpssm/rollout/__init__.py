@@ -3,6 +3,7 @@
 from mrgpssm.rollout.analytic import Analytic, conditional_moments, inducing_given_path, prior_dynamics
 from mrgpssm.rollout.base import AbstractScheme, Noise, Path, Rollout, draw_noise, draw_process, draw_starts
 from mrgpssm.rollout.batch import departures, draw_driven, draw_states, rollout
+from mrgpssm.rollout.filtering import Filtered, filter_states, mean_steps, sampled_steps
 from mrgpssm.rollout.full_mc import FullMC, fastest
 from mrgpssm.rollout.marginal import Marginal
 from mrgpssm.rollout.mean import MeanDynamics, mean_states
@@ -22,6 +23,7 @@ __all__ = [
     "SCHEMES",
     "AbstractScheme",
     "Analytic",
+    "Filtered",
     "FullMC",
     "Marginal",
     "MeanDynamics",
@@ -41,9 +43,12 @@ __all__ = [
     "draw_states",
     "emit",
     "fastest",
+    "filter_states",
     "find_scheme",
     "inducing_given_path",
     "mean_states",
+    "mean_steps",
     "prior_dynamics",
     "rollout",
+    "sampled_steps",
 ]

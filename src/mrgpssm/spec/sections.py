@@ -20,7 +20,7 @@ from mrgpssm.spec.kinds import Choice, Ingredient, Number, Several, Switch, Whol
 
 MOST_SEED = 2**32 - 1  # seeds have 32 bits where JAX has no 64-bit integers
 HIDDEN_UNITS = 8  # of the nonlinear emission
-MEMORY = 100
+MEMORY, MOST_MEMORY = 100, 5_000
 INGREDIENTS = {
     "kernel": Ingredient("mrgpssm.gp.AbstractKernel", rbf="RBF", matern32="Matern32", matern52="Matern52"),
     "emission": Ingredient(
@@ -52,12 +52,12 @@ class Structure(OptionSection):
     )
     memory: int = option(
         None,
-        Whole(2, 5_000),
+        Whole(2, MOST_MEMORY),
         "Longest memory of a component in its own steps: the spectral norm of I + A is below 1 - 1 / memory.",
         fixed=MEMORY,
     )
     precision: Literal["float32", "float64"] = option(
-        "float32", Choice("float32", "float64"), "Floating-point type of all that is computed."
+        None, Choice("float32", "float64"), "Floating-point type of all that is computed.", fixed="float32"
     )
     joint: bool = option(
         False, Switch("separate"), "One model with a common state for all outputs, instead of one model per output."
@@ -117,7 +117,9 @@ class Training(OptionSection):
     windows: int = option(None, Whole(), "Windows in a mini-batch.", fixed=20)
     window: int = option(None, Whole(), "Scored points of a window.", fixed=50)
     buffer: int = option(None, Whole(0), "Points before them that are burn-in and do not enter the loss.", fixed=10)
-    cycles: int = option(None, Whole(), "Rounds of backfitting over all components.", fixed=10)
+    cycles: int = option(
+        None, Whole(0), "Rounds of backfitting over all components; with none, the model stays as it starts.", fixed=10
+    )
     steps: int = option(None, Whole(), "Gradient steps per component and cycle.", fixed=300)
     learning_rate: float = option(None, Number(), "Step size of Adam at the start of a cycle.", fixed=0.05)
     anneal: float = option(0.1, Number(most=1.0), "Factor that the learning rate has fallen to in the last cycle.")
@@ -125,10 +127,12 @@ class Training(OptionSection):
     ensemble: int = option(
         None, Whole(), "How many of the restarts, the best, are kept and simulated as a mixture.", fixed=1
     )
-    window_start: Literal["cache", "initial"] = option(
-        "cache",
-        Choice("cache", "initial"),
-        "Where windows start: cache is the component's own last simulation, initial is q(x_0).",
+    window_start: Literal["cache", "filter", "initial"] = option(
+        None,
+        Choice("cache", "filter", "initial"),
+        "Where windows start: cache is the component's own last simulation, filter corrects one by measured outputs, "
+        "initial is q(x_0).",
+        fixed="cache",
     )
     order: Literal["fast-first", "given"] = option(
         "fast-first",

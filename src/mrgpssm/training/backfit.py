@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mrgpssm.arrays.types import Array, Float, Int
+from mrgpssm.arrays.types import Array, Bool, Float, Int
 from mrgpssm.model import SSM, Component
 from mrgpssm.training.devices import fleet_mesh, fleet_program, on_all, on_first
 from mrgpssm.training.journal import Journal, Progress
@@ -21,8 +21,8 @@ from mrgpssm.training.series import Series
 from mrgpssm.training.settings import Team, TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
 from mrgpssm.training.step import Phase, init_optimiser, step
-from mrgpssm.training.stopping import better_of, free_run_errors
-from mrgpssm.training.sweep import series_bound, sweep
+from mrgpssm.training.stopping import better_of, free_run_errors, is_idle
+from mrgpssm.training.sweep import series_bound, sweep, track
 
 _STEP, _SWEEP, _SELECT = 20, 21, 22
 
@@ -32,8 +32,8 @@ class Plan:
     """What a training run is given: settings, data, members, and the resolution of every component.
 
     `unseen` (members, rows) marks what a member must be good at without training on it; where it is given, the cycle
-    that is best there is kept. `informed` says that members start at models worth simulating: they are, before the
-    first turn, and count as the first of all cycles.
+    that is best there is kept. `informed` says that members are simulated before the first turn, and count as the
+    first of all cycles: they start at models worth it, or windows start where a filter finds them.
     """
 
     settings: TrainingSettings
@@ -47,6 +47,22 @@ class Plan:
     def schedule(self) -> list[tuple[int, Team]]:
         """Every turn, with its cycle."""
         return self.settings.schedule(self.resolutions)
+
+    def visible(self) -> tuple[Bool[Array, "f rows"], Int[Array, "f n"]]:
+        """Rows whose outputs a filter may see, and the sequences that it goes over.
+
+        It may see all but unseen rows, or those of training sequences where none are marked. It goes over what a member
+        trains on or is judged on; for a member that has fewer such sequences than others, their number stands for none.
+        """
+        training, lengths = np.asarray(self.tasks.training), np.asarray(self.series.lengths)
+        each = np.repeat(training, lengths, axis=1) if self.unseen is None else ~self.unseen
+        judged = np.zeros_like(training)
+        if self.unseen is not None:
+            judged = np.logical_or.reduceat(self.unseen, np.asarray(self.series.offsets), axis=1)
+        wanted = training | judged
+        order = np.argsort(~wanted, axis=1, kind="stable")[:, : wanted.sum(axis=1).max()]
+        numbers = np.where(np.take_along_axis(wanted, order, axis=1), order, len(lengths))
+        return jnp.asarray(each), jnp.asarray(numbers, jnp.int32)
 
 
 @dataclass(frozen=True)
@@ -182,6 +198,8 @@ def fit_fleet(
         here = replace(here, turn=here.turn + 1, step=0, alive=journal.alive)
         if here.turn == len(plan.schedule) or plan.schedule[here.turn][0] > cycle:
             here = _keep_best(plan, here)
+            if here.errors is not None and is_idle(here.errors):
+                here = replace(here, turn=len(plan.schedule))
     if here is not start:
         keep(here)
     state = here.state if here.kept is None else eqx.tree_at(lambda s: s.ssm, here.state, here.kept)
@@ -202,6 +220,11 @@ def _simulate(
         cache = sweep(component, plan.resolutions[part], plan.series, plan.tasks, old, slower, keys=keys, **walks)
         journal.check_cache(cache, part, cycle)
         here = replace(here, state=eqx.tree_at(lambda s, part=part: s.caches[part], here.state, cache))
+    if plan.settings.window_start == "filter":
+        ssm, caches = here.state.ssm, here.state.caches
+        how: dict[str, Any] = {"longest": walks["longest"], "mesh": walks["mesh"]}
+        caches = track(ssm, plan.series, plan.tasks, *plan.visible(), caches, keys=turn_keys, **how)
+        here = replace(here, state=eqx.tree_at(lambda s: s.caches, here.state, caches))
     return here
 
 
@@ -215,7 +238,7 @@ def train_turn(
         jnp.asarray(plan.resolutions[fastest], jnp.int32),
         partial_output(here.state.caches, team),
         tuple(here.state.caches[part] for part in team),
-        jnp.asarray(settings.window_start == "cache" and (cycle > 0 or plan.informed)),
+        jnp.asarray(settings.window_start != "initial" and (cycle > 0 or plan.informed)),
         jnp.asarray(settings.pace(cycle), plan.series.clock.dtype),
         driving_states(here.state.ssm, here.state.caches, fastest) if len(team) == 1 else (),  # else they are there
     )

@@ -86,11 +86,13 @@ def make_fleet(
     ssm = init_models(structure, inputs, outputs, tasks.key)
     if structure.drive.remembers:
         ssm = start_on_data(ssm, series, tasks)
+    settings = TrainingSettings.of(spec.training, structure.scheme)
     if spec.training.start == "linear":
         check_start(spec)
-        ssm = start_linear(ssm, find_starts(structure, driven, scalings, members))
-    settings = TrainingSettings.of(spec.training, structure.scheme)
-    return Plan(settings, series, tasks, structure.resolutions, unseen, spec.training.start == "linear"), ssm
+        starts, still = find_starts(structure, driven, scalings, members), not settings.schedule(structure.resolutions)
+        ssm = start_linear(ssm, starts, still)
+    informed = spec.training.start == "linear" or settings.window_start == "filter"
+    return Plan(settings, series, tasks, structure.resolutions, unseen, informed), ssm
 
 
 def check_start(spec: Spec) -> None:

@@ -23,7 +23,7 @@ from mrgpssm.training.step import member_inputs
 
 _PLAIN = 6  # two latent dimensions and four inputs: what the starting lengthscales were found for
 _PLACES = 2000
-_START_AMPLITUDE = 0.02  # of the Gaussian process beside a linear model
+_START_AMPLITUDE, _STILL_AMPLITUDE = 0.02, 1e-4  # of the Gaussian process beside a linear model; if it will not train
 _LEAST_SPREAD, _LEAST_ERROR = 0.02, 1e-3  # smaller ones count as these
 
 
@@ -88,15 +88,15 @@ def start_on_data(ssm: SSM[Component], series: Series, tasks: Task) -> SSM[Compo
     return eqx.filter_vmap(one)(ssm, tasks)
 
 
-def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart | None]) -> SSM[Component]:
+def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart | None], still: bool = False) -> SSM[Component]:
     """Members at linear models, one each; their Gaussian processes are small and know nothing yet.
 
-    A member without one stays as it is.
+    A member without one stays as it is. Members that are to be `still` will not train: they are linear models.
 
     Lengthscales and inducing inputs follow the deviations of the states, and the observation noise starts at the error
     of the linear model. Process noise starts at what adds a tenth of that to the output.
     """
-    dtype = ssm.raw_observation_noise.dtype
+    dtype, amplitude = ssm.raw_observation_noise.dtype, _STILL_AMPLITUDE if still else _START_AMPLITUDE
     found = jnp.asarray([start is not None for start in starts])
     some = next(start for start in starts if start is not None)
     together = jax.tree.map(lambda *values: jnp.asarray(np.stack(values), dtype), *(start or some for start in starts))
@@ -113,7 +113,7 @@ def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart | None]) ->
             "transition.mean.raw_contraction": contraction_inverse(jnp.asarray(part.A) / mean.rho),
             "transition.mean.B": part.B,
             "transition.mean.b": part.b,
-            "transition.gp.kernel.raw_amplitude": positive_inverse(jnp.full_like(error, _START_AMPLITUDE)),
+            "transition.gp.kernel.raw_amplitude": positive_inverse(jnp.full_like(error, amplitude)),
             "transition.gp.kernel.raw_lengthscales": positive_inverse(scales * gp.kernel.lengthscales),
             "transition.gp.inducing": centres[None, None] + scales[None, None] * gp.inducing,
             "transition.gp.posterior.mean": jnp.zeros_like(gp.posterior.mean),

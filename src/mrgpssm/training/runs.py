@@ -4,6 +4,7 @@ RUN/run.json       options, columns, versions and the fingerprint of options and
 RUN/config.toml    the resolved configuration (written by the command line)
 RUN/trace.jsonl    one line per chunk of steps
 RUN/checkpoints/   the last two; the last one of all holds the end of training
+RUN/trials/        short fits that chose between candidates, each a run of its own
 RUN/metrics.json   scores, where there was unseen data
 RUN/folds/         the models of the folds, from 1 on
 RUN/model.mrgpssm  written last: a run that has it is finished
@@ -73,6 +74,13 @@ class RunDirectory:
             finally:
                 self.stop = None
 
+    def below(self, name: str) -> "RunDirectory":
+        """A run in a folder of this one, claimed with it."""
+        inner = RunDirectory(self.root / name, self.every)
+        make_directory(inner.checkpoints)
+        inner.stop = self.stop
+        return inner
+
     def identify(self, mark: str, identity: dict[str, Any]) -> None:
         """Make the folder this run's, or check that it is."""
         if self.identity.exists():
@@ -84,7 +92,7 @@ class RunDirectory:
 
     def explain_stop(self, left: str = "") -> str:
         """What a stop leaves, and how to go on."""
-        left = left or ("a checkpoint was written" if self._files() else "there is no checkpoint yet")
+        left = left or ("a checkpoint was written" if any(self.root.rglob("*.ckpt")) else "there is no checkpoint yet")
         if self.config.exists():
             return f"Stopped; {left}, go on with: mrgpssm resume {shlex.quote(str(self.root))}"
         return f"Stopped; {left}, go on by calling fit again with the same data, arguments and run_dir={self.root}"

@@ -2,6 +2,9 @@
 
 Every sequence is simulated at stride 1 from its first row with one draw of v per sample (paper, Alg. 1 and 2).
 A chunk is one compiled program; sequences that have ended run on idly and write nothing.
+
+A free run over a whole recording can lose the state: the phase of a cycle, what an integrator has added up. `track`
+finds the states again by a filter over the rows that a member trains on.
 """
 
 import equinox as eqx
@@ -9,14 +12,18 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mrgpssm.arrays.types import Array, Float, Int, Key, Keys, Scalar
+from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Keys, Scalar
 from mrgpssm.elbo import log_likelihood
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit
+from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit, filter_states, mean_steps
 from mrgpssm.training.devices import fleet_program
 from mrgpssm.training.series import Series
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_inputs, member_outputs
+
+_TRACKED = 16  # samples of the filter
+_LOOSE = 0.01  # its steps have at least this share of the observation noise, so that it follows a model still wrong
+_FILTER = 23
 
 
 def rows_of(series: Series, first: Int[Array, ""], count: int) -> Int[Array, "k c"]:
@@ -91,9 +98,49 @@ def _score(ssm: SSM[Component], units, series: Series, task: Task, here: tuple[P
     return moved, jnp.sum(log_likelihood(measured, predictions, ssm.observation_variance()))
 
 
+def _track(
+    ssm: SSM[Component],
+    series: Series,
+    task: Task,
+    visible: Bool[Array, " rows"],
+    numbers: Int[Array, " n"],
+    caches: tuple[Cache, ...],
+    longest: int,
+    key: Key,
+) -> tuple[Cache, ...]:
+    """Caches with filtered states over some sequences, and outputs of the run from there on where none are visible."""
+    rows, last = rows_of(series, jnp.zeros((), jnp.int32), longest), series.clock.shape[0] - 1
+    rows = rows.at[numbers].get(mode="fill", fill_value=last + 1)
+    here, following = jnp.minimum(rows, last), jnp.minimum(rows + 1, last)
+    gaps = series.clock.between(here, following)
+    gaps = jnp.where(gaps > 0, gaps, 1.0)  # after a sequence's last row anything will do
+    known = (rows <= last) & visible[here]
+    measured = jnp.where(known[:, :, None], member_outputs(series, task, here), jnp.nan)
+    root, steps = jax.random.fold_in(key, _FILTER), mean_steps(ssm)
+    starts = enumerate(ssm.components)
+    states = tuple(draw_particles(c, (_TRACKED,), jax.random.fold_in(root, i)).states for i, c in starts)
+    loose = _LOOSE * jnp.mean(ssm.observation_variance())
+
+    def one(inputs, outputs, gaps, number):
+        keys = jax.random.split(jax.random.fold_in(root, len(states) + number), longest)
+        return filter_states(ssm, steps, states, inputs, outputs, gaps, keys, loose)[1]
+
+    found = jax.vmap(one)(member_inputs(series, task, here), measured, gaps, numbers)
+
+    def put(cache: Cache, mean, spread, outputs) -> Cache:
+        states, spreads = (
+            store.at[rows].set(values, mode="drop") for store, values in ((cache.states, mean), (cache.spreads, spread))
+        )
+        unseen = jnp.where(jnp.isnan(measured), outputs, cache.outputs[here])
+        return Cache(cache.outputs.at[rows].set(unseen, mode="drop"), states, spreads)
+
+    return tuple(put(*each) for each in zip(caches, *found, strict=True))
+
+
 _EACH = eqx.if_array(0)
 _begin = fleet_program(draw_particles, (_EACH, None, 0))
 _write_fleet = fleet_program(_write, (_EACH, None, None, _EACH, 0, 0, 0, None, None, 0))
+_track_fleet = fleet_program(_track, (_EACH, None, _EACH, 0, 0, 0, None, 0))
 _score_fleet = fleet_program(_score, (_EACH, None, None, _EACH, 0, None, None, 0))
 
 
@@ -122,6 +169,27 @@ def sweep(
         first = jnp.asarray(number, jnp.int32)
         here, cache = _write_fleet(mesh, component, unit, series, tasks, here, cache, slower, first, count, keys)
     return cache
+
+
+def track(
+    ssm: SSM[Component],
+    series: Series,
+    tasks: Task,
+    visible: Bool[Array, "f rows"],
+    numbers: Int[Array, "f n"],
+    caches: tuple[Cache, ...],
+    *,
+    longest: int,
+    keys: Keys,
+    mesh: Mesh | None = None,
+) -> tuple[Cache, ...]:
+    """Caches with filtered states of all components of every member, over the sequences of these `numbers`.
+
+    The filter sees outputs of `visible` rows alone; v is at its mean. A number past the last sequence stands for none.
+    Outputs stay those of free runs from the first row on, but for rows without visible outputs: there they are of runs
+    from where the filter left off.
+    """
+    return _track_fleet(mesh, ssm, series, tasks, visible, numbers, caches, longest, keys)
 
 
 def series_bound(

@@ -12,25 +12,32 @@ _ROWS_EACH = 10  # the least rows for every weight
 def one_step_ratio(recordings: list[Recording]) -> float:
     """Mean squared one-step errors of a single output with the input of its own row, over those without it.
 
-    Both are linear in the inputs and outputs of ten rows before. Each half of the rows is predicted by weights of the
-    other, and the larger ratio counts: without feed-through it is about 1. It is 1 where rows are too few to tell.
+    The larger ratio of both halves counts: without feed-through it is about 1. It is 1 where rows are too few to tell.
+    """
+    errors = one_step_errors(recordings)
+    return 1.0 if errors is None else float(np.max(errors[0] / np.maximum(errors[1], np.finfo(float).tiny)))
+
+
+def one_step_errors(recordings: list[Recording]) -> np.ndarray | None:
+    """(2, 2) mean squared one-step errors of a single output, with and without the input of its own row, on each half.
+
+    Both are linear in the inputs and outputs of ten rows before, and each half of the rows is predicted by weights of
+    the other. None where rows are too few.
     """
     tables = [_features(r) for r in recordings if len(r.inputs) > _LAGS]
     if not tables:
-        return 1.0
+        return None
     past, now, target = (np.concatenate(parts) for parts in zip(*tables, strict=True))
     known = np.isfinite(past).all(axis=1) & np.isfinite(target)
     past, now, target = past[known], now[known], target[known]
     if len(target) < 2 * _ROWS_EACH * (past.shape[1] + now.shape[1]):
-        return 1.0
-    half, ratios = len(target) // 2, []
-    for own, other in ((slice(half, None), slice(half)), (slice(half), slice(half, None))):
-        errors = []
-        for x in (np.hstack([past, now]), past):
+        return None
+    half, errors = len(target) // 2, []
+    for x in (np.hstack([past, now]), past):
+        for own, other in ((slice(half, None), slice(half)), (slice(half), slice(half, None))):
             fitted = Normal.of(x[own], target[own]).solve(0.0)
             errors.append(np.mean((target[other] - fitted(x[other])) ** 2))
-        ratios.append(errors[0] / max(errors[1], np.finfo(float).tiny))
-    return float(max(ratios))
+    return np.reshape(errors, (2, 2))
 
 
 def _features(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

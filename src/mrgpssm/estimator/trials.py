@@ -1,0 +1,123 @@
+"""Trials: which of two specifications is learned, and whether a linear model would have done better.
+
+All are judged in free runs over what the folds leave out, or over validation sequences. The score is the mean logarithm
+of their errors over all stretches and outputs, so that no single stretch decides alone.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import numpy as np
+
+from mrgpssm.advice.automatic import Selection
+from mrgpssm.advice.suggest import MANY
+from mrgpssm.data import Scaling, Sequence, apply_drive
+from mrgpssm.errors import FitError
+from mrgpssm.estimator.choosing import best_restarts
+from mrgpssm.estimator.fitting import check_data, judge, make_judges, train
+from mrgpssm.estimator.unseen import Judge, Judged
+from mrgpssm.spec import Spec
+from mrgpssm.training import Progress
+from mrgpssm.training.progress import Reporter
+from mrgpssm.training.runs import RunDirectory
+
+_CYCLES, _STEPS = 4, 150  # of a trial, at most
+_SAMPLES = 30
+_SMALLEST = 1e-6  # errors below this share of the deviation count as this
+LINEAR = "in the end the linear model: it leaves less on rows left out than what was learned"
+_MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
+_CLEAR = np.log(1.1)  # and what was learned for a clearly better linear model
+_MARGIN = 0.1  # of log error: among many recordings, a linear model that is not that near is judged no further
+
+Watch = Callable[[tuple[int, ...], str], AbstractContextManager[Reporter]]
+
+
+class Field(NamedTuple):
+    """What trials are held on: training data, validation sequences where there are some, and the folder of the run."""
+
+    training: list[Sequence]
+    held_out: list[Sequence] | None
+    run: RunDirectory | None
+
+    def scale(self, spec: Spec) -> Scaling:
+        """The scaling of what drives a model."""
+        return Scaling.fit(apply_drive(spec.structure.drive, s) for s in self.training)
+
+    def learn(self, spec: Spec, name: str, report: Callable[[Progress], None]) -> list[Judge]:
+        """The models of a short fit, each with what it has not seen."""
+        run = None if self.run is None else self.run.below(f"trials/{name}")
+        scaling = self.scale(spec)
+        fleet = train(run, spec, self.training, scaling, self.held_out, report)
+        return make_judges(best_restarts(spec, fleet, scaling, self.training[0]), fleet, self.training, self.held_out)
+
+
+def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
+    """The selection, or its rival where that is better after short fits; without a rival nothing is trained.
+
+    `watch(resolutions, label)` shows a trial. A candidate whose trial fails has lost.
+    """
+    rival = selection.rival
+    if rival is None:
+        return selection
+    check_data(rival.spec, field.training)
+    errors = {}
+    for name, own in (("preset", selection), ("linear", rival)):
+        short = _shorten(own.spec)
+        try:
+            with watch(short.structure.resolutions, f"trial, {name} start") as shown:
+                errors[name] = left_out_error(field.learn(short, name, shown.steps))
+        except FitError:
+            errors[name] = np.inf
+    ahead = _AHEAD if errors["preset"] < _MOST else 0.0
+    better = errors["linear"] < errors["preset"] - ahead
+    shares = " and ".join(f"{100 * np.exp(e):.2g} % from the {name} start" for name, e in errors.items())
+    reason = f"a {'linear' if better else 'preset'} start: short fits leave {shares} of the deviation on rows left out"
+    winner = rival if better else selection
+    return winner._replace(reasons=(*winner.reasons, reason), rival=None, linear=selection.linear)
+
+
+def beat_linear(selection: Selection, field: Field, judges: list[Judge], stage: Callable[[str], None]) -> Judged | None:
+    """The linear model with its bands where it is better than the judges' models on what they have not seen."""
+    linear = selection.linear
+    if linear is None or not judges:
+        return None
+    stage("a linear model beside it")
+    ours = left_out_error(judges)
+    known = float(np.mean(np.log(np.maximum(linear.errors, _SMALLEST))))
+    if len(field.training) >= MANY and known > ours + _MARGIN:
+        return None
+    scaling = field.scale(linear.spec)
+    fleet = train(None, linear.spec, field.training, scaling, field.held_out, lambda _: None)
+    model = best_restarts(linear.spec, fleet, scaling, field.training[0])
+    rivals = make_judges(model, fleet, field.training, field.held_out)
+    return judge(model, rivals, field.held_out, stage) if left_out_error(rivals) < ours - _CLEAR else None
+
+
+def left_out_error(judges: SequenceOf[Judge]) -> float:
+    """The mean log of RMSE over deviation, over all judges, runs and outputs; infinite where a run is not finite."""
+    found = [np.log(np.maximum(e, _SMALLEST)) for judge in judges for e in _errors(judge)]
+    mean = float(np.nanmean(np.concatenate(found))) if found else np.nan
+    return mean if np.isfinite(mean) else np.inf
+
+
+def _errors(judge: Judge) -> list[np.ndarray]:
+    """(D_y,) RMSE of every run, in deviations of the training data; NaN where nothing was measured."""
+    tables = [
+        table["squares"]
+        for runs in judge.run(_SAMPLES)
+        for table in runs.gather(lambda _, found, measured: {"squares": (found.mean - measured) ** 2})
+    ]
+    counts = [(~np.isnan(squares)).sum(axis=0) for squares in tables]
+    return [
+        np.sqrt(np.where(n, np.nansum(squares, axis=0) / np.maximum(n, 1), np.nan))
+        for squares, n in zip(tables, counts, strict=True)
+    ]
+
+
+def _shorten(spec: Spec) -> Spec:
+    """The same with one restart, few cycles, and nothing that is not judged here."""
+    few = {"cycles": min(_CYCLES, spec.training.cycles), "steps": min(_STEPS, spec.training.steps), "finetune": 0}
+    once = {"restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
+    return spec.change(**few, **once, calibrate=False, noise="gaussian")

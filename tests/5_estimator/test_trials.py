@@ -1,0 +1,135 @@
+"""Short fits decide where training starts, and a linear model that is better in the end is what people get."""
+
+import numpy as np
+import pytest
+from recordings import recording
+from scipy.signal import lfilter
+
+from mrgpssm import MRGPSSM, Bands, Sequence, Training, load
+from mrgpssm.advice.automatic import choose
+from mrgpssm.errors import FitError, Interrupted
+from mrgpssm.estimator import trials
+from mrgpssm.estimator.trials import LINEAR, Field, left_out_error, settle
+from mrgpssm.estimator.unseen import Judge
+from mrgpssm.training.progress import reporter
+from mrgpssm.training.runs import RunDirectory
+
+SMALL = Training(samples=2, windows=2, window=10, buffer=2, cycles=2, steps=5, restarts=1)
+
+
+def linear_data(rows: int = 320, noise: float = 0.02, seed: int = 0) -> Sequence:
+    """A resonance of order two: a linear model has all there is to learn."""
+    rng = np.random.default_rng(seed)
+    u = rng.standard_normal(rows)
+    y = np.asarray(lfilter([0, 0.1, 0.08], [1, -1.6, 0.8], u))
+    return Sequence(u[:, None], (y + noise * rng.standard_normal(rows))[:, None], name="linear")
+
+
+def watch(resolutions: tuple[int, ...], label: str):
+    return reporter(False, resolutions, label)
+
+
+@pytest.mark.parametrize(
+    ("preset", "linear", "winner"),
+    [
+        (0.3, 0.27, "preset"),
+        (0.3, 0.2, "linear"),
+        (0.8, 0.79, "linear"),
+        (0.8, 0.81, "preset"),
+        (0.3, np.inf, "preset"),
+    ],
+)
+def test_a_preset_start_that_explains_most_is_given_up_for_a_clearly_better_one(preset, linear, winner, monkeypatch):
+    data, errors = [linear_data()], iter((preset, linear))
+    found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
+    monkeypatch.setattr(Field, "learn", lambda *_: [])
+    monkeypatch.setattr(trials, "left_out_error", lambda _: np.log(next(errors)))
+    settled = settle(found, Field(data, None, None), watch)
+    assert settled.spec.training.start == winner
+    assert (settled.rival, settled.linear) == (None, found.linear)
+    assert settled.reasons[-1].startswith(
+        f"a {winner} start: short fits leave {100 * preset:.2g} % from the preset start"
+    )
+
+
+def test_a_trial_that_fails_has_lost(monkeypatch):
+    data = [linear_data()]
+
+    def learn(_, spec, name, report):
+        if name == "linear":
+            raise FitError("no")
+        return []
+
+    monkeypatch.setattr(Field, "learn", learn)
+    monkeypatch.setattr(trials, "left_out_error", lambda _: 0.0)
+    found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
+    assert settle(found, Field(data, None, None), watch).spec.training.start == "preset"
+
+
+def test_the_error_is_the_mean_log_over_runs_and_outputs():
+    """By hand, from forecasts after the same warm-ups; what nobody has measured does not count."""
+    data = recording(0)
+    model = MRGPSSM((1,), inducing=4, training=SMALL, bands=Bands(calibrate=False)).fit(data, progress=False).fitted_
+    outputs = np.array(data.outputs)
+    outputs[100:, 1] = np.nan
+    half = Sequence(data.inputs[80:], outputs[80:], 0.1, None, data.input_names, data.output_names)
+    first = Sequence(data.inputs[:80], data.outputs[:80], 0.1, None, data.input_names, data.output_names)
+    judge = Judge(model, [first, half], "two", 0, (None, first))
+    expected = []
+    fitted = MRGPSSM((1,), inducing=4)
+    fitted.fitted_ = model
+    for s, past in ((first, None), (half, first)):
+        run = fitted.simulate(s, warmup=past, samples=30)
+        expected.append(np.sqrt(np.nanmean((run.mean - s.outputs) ** 2, axis=0)) / model.scaling.output_sd)
+    np.testing.assert_allclose(left_out_error([judge]), np.mean(np.log(expected)), rtol=1e-4)
+
+
+def test_a_linear_model_that_is_better_in_the_end_is_shipped_with_bands(tmp_path, monkeypatch):
+    """The short fit of this test learns little from a preset start; a linear model has all there is."""
+    data, test = linear_data(), linear_data(seed=1)
+    monkeypatch.setattr("mrgpssm.estimator.estimator.settle", lambda found, *_: found._replace(rival=None))
+    model = MRGPSSM(inducing=4, training=SMALL).fit(data, progress=False, run_dir=tmp_path / "run")
+    assert model.chosen_[-1] == LINEAR
+    spec = model.fitted_.spec
+    assert (spec.training.cycles, spec.training.start, spec.structure.emission) == (0, "linear", "linear")
+    run = model.simulate(test.inputs[20:], warmup=(test.inputs[:20], test.outputs[:20]))
+    error = run.mean - test.outputs[20:]
+    assert np.sqrt(np.mean(error**2)) < 0.03  # the noise is 0.02
+    inside = (test.outputs[20:] >= run.quantile(0.05)) & (test.outputs[20:] <= run.quantile(0.95))
+    assert 0.75 < inside.mean() <= 1.0
+    again = load(tmp_path / "run").simulate(test.inputs[20:], warmup=(test.inputs[:20], test.outputs[:20]))
+    np.testing.assert_allclose(again.mean, run.mean, rtol=1e-5, atol=1e-5)
+
+
+def test_a_fit_that_is_stopped_in_a_trial_goes_on_there(tmp_path, monkeypatch):
+    data, root = linear_data(), tmp_path / "run"
+    whole = MRGPSSM(inducing=4, training=SMALL).fit(data, progress=False)
+    note = RunDirectory.note
+    seen = []
+
+    def stop_in_second(self, progress):
+        note(self, progress)
+        seen.append(self.root.name)
+        if self.root.name == "linear" and self.stop is not None:
+            self.stop.asked = 2
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "note", stop_in_second)
+        with pytest.raises(Interrupted, match="a checkpoint was written, go on by calling fit again"):
+            MRGPSSM(inducing=4, training=SMALL).fit(data, progress=False, run_dir=root)
+    assert set(seen) == {"preset", "linear"}
+    seen.clear()
+    monkeypatch.setattr(RunDirectory, "note", lambda self, p: (note(self, p), seen.append(self.root.name))[0])
+    model = MRGPSSM(inducing=4, training=SMALL).fit(data, progress=False, run_dir=root)
+    assert "preset" not in seen  # it was finished
+    assert model.chosen_ == whole.chosen_
+    np.testing.assert_array_equal(model.simulate(data).mean, whole.simulate(data).mean)
+
+
+def test_cycles_of_zero_leave_a_model_where_it_starts():
+    data = linear_data()
+    model = MRGPSSM((1,), 2, 1, emission="linear", training=Training(start="linear", cycles=0, window=10, buffer=2))
+    model.fit(data, progress=False)
+    assert model.history_ == ()
+    run = model.simulate(data.inputs[20:], warmup=(data.inputs[:20], data.outputs[:20]))
+    assert np.sqrt(np.mean((run.mean - data.outputs[20:]) ** 2)) < 0.03
