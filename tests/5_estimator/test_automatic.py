@@ -89,6 +89,8 @@ def test_a_few_recordings_have_a_rival_that_starts_from_a_linear_model():
     data = [wiener_hammerstein(0, 3000)]
     found = choose(Spec(), data, validated=False)
     assert found.spec.training.start == "preset"
+    assert found.rival is not None
+    assert found.linear is not None
     spec, reasons, *_ = found.rival
     assert (spec.training.start, spec.training.window_start, spec.training.early_stopping) == ("linear", "filter", True)
     assert (spec.structure.resolutions, spec.structure.emission) == ((1,), "linear")
@@ -119,6 +121,7 @@ def test_a_dead_time_becomes_a_delay():
     np.testing.assert_array_equal(lags, [31, 1])
     spec, reasons, *_ = found = choose(Spec(), [data], validated=False)
     assert spec.structure.delays == (30,)
+    assert found.rival is not None
     assert found.rival.spec.structure.delays == (30,)
     assert choose_drive([data]).delays == (30,)
     assert "inputs also with a delay, in rows: 30: they act no sooner" in reasons

@@ -80,7 +80,7 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
         heard["feedthrough"] = given.structure.feedthrough and 1 in settings["resolutions"]
     settings, reasons = settings | heard, [*reasons, *told]
     own = _complete(given, settings, reasons, validated)
-    drive = own.spec.structure.drive
+    drive = replace(own.spec.structure.drive, filters=())  # a linear model has averages of its own
     orders = find_orders([apply_drive(drive, s) for s in training]) if _may_be_linear(given) else []
     if not orders:
         return own
@@ -220,9 +220,9 @@ def has_rival(training: list[Sequence]) -> bool:
 
 
 def make_linear(spec: Spec, orders: list[Identified]) -> Linear:
-    """The linear model that the others must beat, with the drive and the bands of `spec`."""
+    """The linear model that the others must beat, with the delays, feed-through and bands of `spec`."""
     still = {"cycles": 0, "finetune": 0, "restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
-    own = spec.change(**_linear_structure(orders), **still, inducing=1, window_start="cache")
+    own = spec.change(**_linear_structure(orders), **still, filters=(), inducing=1, window_start="cache")
     return Linear(own, np.array([float(each.errors[0]) for each in orders]))
 
 
