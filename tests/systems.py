@@ -4,6 +4,7 @@ Each is a function of a random generator and a number of rows, and gives an inpu
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.signal import butter, cheby1, lfilter
@@ -19,14 +20,14 @@ def linear8(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray
     pairs = [radius * np.exp(1j * angle) for radius, angle in ((0.97, 0.2), (0.93, 0.6), (0.9, 1.2))]
     poles = np.concatenate([[0.95, 0.8], pairs, np.conj(pairs)])
     u = _coloured(rng, rows, 0.6)
-    return u, _filter(np.append(0, np.poly([0.5, -0.3, 0.2])), np.poly(poles).real, u) / 900
+    return u, _filter((np.append(0, np.poly([0.5, -0.3, 0.2])), np.poly(poles).real), u) / 900
 
 
 def wiener_hammerstein6(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Two filters of order three with a saturation between them."""
     u = _coloured(rng, rows, 0.4)
-    inner = np.tanh(1.2 * _filter(*cheby1(3, 0.5, 0.2), u) + 0.2)
-    return u, _filter(*cheby1(3, 1, 0.15), inner) / 0.45
+    inner = np.tanh(1.2 * _filter(cheby1(3, 0.5, 0.2), u) + 0.2)
+    return u, _filter(cheby1(3, 1, 0.15), inner) / 0.45
 
 
 def resonance(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +84,7 @@ def make(name: str, seed: int, rows: int) -> Sequence:
 
 def _coloured(rng: np.random.Generator, rows: int, cut: float) -> np.ndarray:
     """Low-pass noise of unit deviation."""
-    u = _filter(*butter(4, cut), rng.standard_normal(rows + 200))[200:]
+    u = _filter(butter(4, cut), rng.standard_normal(rows + 200))[200:]
     return u / np.sqrt(cut)
 
 
@@ -93,7 +94,8 @@ def _hold(rng: np.random.Generator, rows: int, least: int, most: int) -> np.ndar
     return np.repeat(rng.uniform(-1.5, 1.5, len(lengths)), lengths)[:rows]
 
 
-def _filter(numerator: np.ndarray, denominator: np.ndarray, signal: np.ndarray) -> np.ndarray:
+def _filter(design: Any, signal: np.ndarray) -> np.ndarray:
+    numerator, denominator = design
     return np.asarray(lfilter(numerator, denominator, signal))
 
 

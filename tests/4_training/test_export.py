@@ -41,6 +41,16 @@ def test_joint_outputs_a_prefix_and_names_that_would_end_a_comment(tmp_path):
     np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
 
 
+@needs_gcc
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_linear_emission_in_c(joint, tmp_path):
+    model = untrained(resolutions=(3, 1), joint=joint, emission="linear", latent_dim=3, precision="float64", rounds=2)
+    source, inputs = c_source(runtime.parse(model_bytes(model.fitted_), "linear")), recording(2).inputs
+    assert "double C[" in source
+    found = walk_in_c(compile_c(source, tmp_path), inputs, 2)
+    np.testing.assert_allclose(found, model.simulate_mean(inputs), rtol=0, atol=1e-5)
+
+
 def test_the_stablehlo_program_runs_any_length_and_goes_on():
     pytest.importorskip("flatbuffers", reason="flatbuffers is not installed")
     from jax import export

@@ -90,6 +90,9 @@ _ORDERS = (
 _GATHER = Template("""        for (i = 0; i < $states; i++)
             scaled[$drives + i] = state->x[driver[c][i / $latent]][i % $latent];
 """)
+_FIRST = {"and_state": "", "every_state": "", "shown": "state->x[c][i]"}
+_LINEAR = {"and_state": ", j", "shown": "C[c][i][j] * state->x[c][j]"}
+_EVERY = Template("            for (j = 0; j < $latent; j++)\n    ")
 _CASCADE = ",\n * u followed by the states of slower components"
 
 
@@ -120,16 +123,17 @@ def c_source(model: RuntimeModel, name: str = "mrgpssm") -> str:
         width=mean["column"].shape[1],
         rounds=model.rounds,
         tables=_tables(model, mean),
+        **(_LINEAR | {"every_state": _EVERY.substitute(latent=latent)} if "C" in mean else _FIRST),
         **_memory(model),
     )
 
 
 def _check_parts(model: RuntimeModel) -> None:
-    """A C file has one kernel and one emission."""
-    if model.arrays.kernel != "rbf" or model.arrays.emission:
+    """A C file has one kernel and two emissions."""
+    if model.arrays.kernel != "rbf" or model.arrays.emission.keys() - {"C"}:
         raise ConfigError(
-            "A C file holds the kernel rbf and the emission identity alone; use --format stablehlo, or fit with "
-            'kernel="rbf" and emission="identity".'
+            "A C file holds the kernel rbf and the emissions identity and linear alone; use --format stablehlo, or fit "
+            'with kernel="rbf" and emission="identity".'
         )
 
 
@@ -169,7 +173,7 @@ def _mean_tables(model: RuntimeModel) -> dict[str, np.ndarray]:
     """
     arrays, particles, (n, parts) = model.arrays, RunState.at_mean(model), model.arrays.mean.shape[:2]
     stacked = {"A": arrays.A, "B": arrays.B, "b": arrays.b, "relevance": arrays.relevance, "Z": arrays.inducing}
-    stacked |= {"start": particles.states[..., 0], "alpha": particles.walker.alpha[..., 0, :]}
+    stacked |= {"start": particles.states[..., 0], "alpha": particles.walker.alpha[..., 0, :]} | arrays.emission
     return {name: values.reshape(n * parts, *values.shape[2:]) for name, values in stacked.items()} | {
         "h": np.tile(model.step_sizes, n),
         "column": np.repeat(np.tile(np.array(model.groups), (model.rounds, 1)), parts, axis=0),
