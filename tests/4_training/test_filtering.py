@@ -4,7 +4,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, Sequence
@@ -13,7 +12,6 @@ from mrgpssm.rollout import filter_states, mean_steps
 from mrgpssm.spec import arrange, make_spec
 from mrgpssm.training import begin
 from mrgpssm.training.planning import make_plan
-from mrgpssm.training.stopping import is_idle
 from mrgpssm.training.sweep import track
 
 SMALL = {"latent_dim": 2, "inducing": 5, "samples": 4, "windows": 4, "window": 10, "buffer": 2, "cycles": 2, "steps": 5}
@@ -136,16 +134,3 @@ def test_a_stretch_is_run_from_the_rows_before_it():
         np.testing.assert_array_equal(rest.outputs, data[0].outputs[first : rows[-1] + 1])
         np.testing.assert_array_equal(past.outputs, data[0].outputs[:first])
     assert [past for past, _ in take_pairs([recording(i) for i in range(4)], 4, 1)] == [None]
-
-
-@pytest.mark.parametrize(
-    ("errors", "idle"),
-    [
-        ([3, 2, 1, 1, 1, 1], False),
-        ([3, 2, 1, 2, 2, 2, 2], True),
-        ([3, 2, 1, 2, 2, 2, 0.5], False),
-        ([np.nan] * 8, False),
-    ],
-)
-def test_training_ends_where_no_cycle_is_better_for_long(errors, idle):
-    assert is_idle(np.array(errors, float)[:, None]) == idle

@@ -95,8 +95,6 @@ def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: b
     """The options that were given, those that were chosen, and the fixed values of all others."""
     chosen, reasons = chosen | {"folds": 0 if validated else _FOLDS}, list(reasons)
     kept = {key: value for key, value in given.flat().items() if value is not None}
-    if chosen.get("early_stopping") and not validated and kept.get("folds") == 0:
-        chosen["early_stopping"] = False  # there will be nothing to judge cycles by
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
     if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
@@ -240,9 +238,9 @@ def _start_linear(
     """One component of the order of the linear model, which training starts from, with windows that a filter starts."""
     few = sum(map(len, training)) < _FEW
     kept = {key: settings[key] for key in ("feedthrough", "delays", "window", "buffer", "precision") if key in settings}
-    chosen = kept | _linear_structure(orders) | {"window_start": "filter", "early_stopping": True, "restarts": 2}
-    chosen |= {"ensemble": 2, "learning_rate": 0.02, "samples": 10, "windows": 10, "steps": 150}
-    chosen["inducing"] = _SHORT["inducing"] if few else 30
+    chosen = kept | _linear_structure(orders) | {"window_start": "filter", "restarts": 2, "ensemble": 2}
+    chosen |= {"learning_rate": 0.02, "samples": 10, "windows": 10, "steps": 200}
+    chosen["inducing"] = _SHORT["inducing"] if few else 50
     left, slowest = max(float(each.errors[0]) for each in orders), max(each.model.memory() for each in orders)
     return chosen, [
         Reason(
@@ -252,7 +250,6 @@ def _start_linear(
         ),
         Reason(("memory",), "a memory of {memory} rows", f"the slowest mode of that model fades in {slowest:.0f}"),
         Reason(("window_start",), "windows that start where a filter finds the state"),
-        Reason(("early_stopping",), "the cycle that is best on rows left out", "the linear model counts as the first"),
     ]
 
 

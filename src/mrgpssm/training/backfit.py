@@ -21,7 +21,7 @@ from mrgpssm.training.series import Series
 from mrgpssm.training.settings import Team, TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
 from mrgpssm.training.step import Phase, init_optimiser, step
-from mrgpssm.training.stopping import better_of, free_run_errors, is_idle
+from mrgpssm.training.stopping import better_of, free_run_errors
 from mrgpssm.training.sweep import series_bound, sweep, track
 
 _STEP, _SWEEP, _SELECT = 20, 21, 22
@@ -198,8 +198,6 @@ def fit_fleet(
         here = replace(here, turn=here.turn + 1, step=0, alive=journal.alive)
         if here.turn == len(plan.schedule) or plan.schedule[here.turn][0] > cycle:
             here = _keep_best(plan, here)
-            if here.errors is not None and is_idle(here.errors):
-                here = replace(here, turn=len(plan.schedule))
     if here is not start:
         keep(here)
     state = here.state if here.kept is None else eqx.tree_at(lambda s: s.ssm, here.state, here.kept)

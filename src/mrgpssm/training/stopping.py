@@ -1,4 +1,4 @@
-"""Early stopping: the cycle is kept whose free runs over unseen data are best. Training ends where none is for long.
+"""Early stopping: the cycle is kept whose free runs over unseen data are best.
 
 Caches are free runs over all data, also over what a member does not train on, so an error there costs nothing more.
 """
@@ -13,15 +13,6 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.training.series import Series
 from mrgpssm.training.state import Cache, Task
 from mrgpssm.training.step import member_outputs
-
-_IDLE = 4  # cycles without a better one for anybody, after which there is no other
-
-
-def is_idle(errors: np.ndarray) -> bool:
-    """Whether nobody has had a better cycle for long; errors (cycles, members) may be NaN, where nothing is known."""
-    if len(errors) <= _IDLE or not np.isfinite(errors).any():
-        return False
-    return not (errors[-_IDLE:] < errors[:-_IDLE].min(axis=0)).any()
 
 
 def free_run_errors(
