@@ -107,6 +107,10 @@ def test_a_few_recordings_have_a_rival_that_starts_from_a_linear_model():
     assert choose(make_spec({"folds": 0}), data, validated=False).rival is None  # nothing would judge it
     for given in ({"emission": "identity"}, {"start": "preset"}, {"cascade": True}, {"joint": True}):
         assert choose(make_spec(given), data, validated=False)[2:] == (None, None)
+    asked = choose(make_spec({"start": "linear"}), data, validated=False, rivals=False)
+    assert (asked.spec.structure.emission, asked.spec.structure.latent_dim) == ("linear", spec.structure.latent_dim)
+    assert asked.rival is None
+    assert choose(Spec(), data, validated=False, rivals=False)[2:] == (None, None)
     many = choose(Spec(), [wiener_hammerstein(k, 800) for k in range(4)], False)
     assert many.rival is None
     assert many.linear is not None

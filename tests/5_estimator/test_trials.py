@@ -7,7 +7,7 @@ from scipy.signal import lfilter
 
 from mrgpssm import MRGPSSM, Bands, Sequence, Training, load
 from mrgpssm.advice.automatic import choose
-from mrgpssm.errors import FitError, Interrupted
+from mrgpssm.errors import DataError, FitError, Interrupted
 from mrgpssm.estimator import trials
 from mrgpssm.estimator.trials import LINEAR, Field, left_out_error, settle
 from mrgpssm.estimator.unseen import Judge
@@ -52,12 +52,13 @@ def test_a_preset_start_that_explains_most_is_given_up_for_a_clearly_better_one(
     )
 
 
-def test_a_trial_that_fails_has_lost(monkeypatch):
+@pytest.mark.parametrize("fault", [FitError, DataError])
+def test_a_trial_that_fails_has_lost(fault, monkeypatch):
     data = [linear_data()]
 
     def learn(_, spec, name, report):
         if name == "linear":
-            raise FitError("no")
+            raise fault("no")
         return []
 
     monkeypatch.setattr(Field, "learn", learn)

@@ -70,8 +70,11 @@ class Reason(NamedTuple):
         return ": ".join(filter(None, (self.text.format(**values), self.why)))
 
 
-def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
-    """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's."""
+def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool = True) -> Selection:
+    """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's.
+
+    Without `rivals` nothing is looked for that would be tried against the choice, which takes most of the time.
+    """
     if given.structure.resolutions is not None:
         return Selection(given.complete(), ())
     settings, reasons = _choose_settings(training)
@@ -80,15 +83,18 @@ def choose(given: Spec, training: list[Sequence], validated: bool) -> Selection:
         heard["feedthrough"] = given.structure.feedthrough and 1 in settings["resolutions"]
     settings, reasons = settings | heard, [*reasons, *told]
     own = _complete(given, settings, reasons, validated)
+    asked, judged = given.training.start == "linear", validated or own.spec.bands.folds > 0
+    if not _may_be_linear(given) or not (asked or (rivals and judged)):
+        return own
     drive = replace(own.spec.structure.drive, filters=())  # a linear model has averages of its own
-    orders = find_orders([apply_drive(drive, s) for s in training]) if _may_be_linear(given) else []
+    orders = find_orders([apply_drive(drive, s) for s in training])
     if not orders:
         return own
-    linear = make_linear(own.spec, orders)
-    may_learn = (validated or own.spec.bands.folds) and len(training) < MANY
-    learned, why = _start_linear(settings, orders, training)
-    rival = _complete(given, learned, [*why, *told], validated) if may_learn else None
-    return own._replace(rival=rival, linear=linear)
+    linear, (learned, why) = make_linear(own.spec, orders), _start_linear(settings, orders, training)
+    rival = _complete(given, learned, [*why, *told], validated)
+    if asked:
+        return rival._replace(linear=linear)
+    return own._replace(rival=rival if len(training) < MANY else None, linear=linear)
 
 
 def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: bool) -> Selection:

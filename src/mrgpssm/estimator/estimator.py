@@ -187,7 +187,7 @@ class MRGPSSM:
         training = as_list(sequences)
         given = self.spec
         check_alike(training)
-        spec, self.chosen_, *_ = choose(given, training, validated)
+        spec, self.chosen_, *_ = choose(given, training, validated, rivals=False)
         check_data(spec, training)
         return spec, training, Scaling.fit(apply_drive(spec.structure.drive, s) for s in training)
 

@@ -14,7 +14,7 @@ import numpy as np
 from mrgpssm.advice.automatic import Selection
 from mrgpssm.advice.suggest import MANY
 from mrgpssm.data import Scaling, Sequence, apply_drive
-from mrgpssm.errors import FitError
+from mrgpssm.errors import DataError, FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.fitting import check_data, judge, make_judges, train
 from mrgpssm.estimator.unseen import Judge, Judged
@@ -61,14 +61,14 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     rival = selection.rival
     if rival is None:
         return selection
-    check_data(rival.spec, field.training)
     errors = {}
     for name, own in (("preset", selection), ("linear", rival)):
         short = _shorten(own.spec)
         try:
+            check_data(own.spec, field.training)
             with watch(short.structure.resolutions, f"trial, {name} start") as shown:
                 errors[name] = left_out_error(field.learn(short, name, shown.steps))
-        except FitError:
+        except (DataError, FitError):  # such as a fold whose rows show no linear model
             errors[name] = np.inf
     ahead = _AHEAD if errors["preset"] < _MOST else 0.0
     better = errors["linear"] < errors["preset"] - ahead
@@ -89,8 +89,12 @@ def beat_linear(selection: Selection, field: Field, judges: list[Judge], stage: 
     if len(field.training) >= MANY and known > ours + _MARGIN:
         return None
     scaling = field.scale(linear.spec)
-    fleet = train(None, linear.spec, field.training, scaling, field.held_out, lambda _: None)
-    model = best_restarts(linear.spec, fleet, scaling, field.training[0])
+    try:
+        check_data(linear.spec, field.training)
+        fleet = train(None, linear.spec, field.training, scaling, field.held_out, lambda _: None)
+        model = best_restarts(linear.spec, fleet, scaling, field.training[0])
+    except (DataError, FitError):
+        return None
     rivals = make_judges(model, fleet, field.training, field.held_out)
     return judge(model, rivals, field.held_out, stage) if left_out_error(rivals) < ours - _CLEAR else None
 
