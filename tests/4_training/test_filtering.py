@@ -133,4 +133,6 @@ def test_a_stretch_is_run_from_the_rows_before_it():
         assert (len(rest), len(past)) == (40 * (k + 1) - first, first)
         np.testing.assert_array_equal(rest.outputs, data[0].outputs[first : rows[-1] + 1])
         np.testing.assert_array_equal(past.outputs, data[0].outputs[:first])
+    ((past, rest),) = take_pairs([recording(0, 48)], 4, 0)  # a stretch of twelve rows is too short for a warm-up
+    assert (past, len(rest)) == (None, 12)
     assert [past for past, _ in take_pairs([recording(i) for i in range(4)], 4, 1)] == [None]

@@ -134,6 +134,18 @@ def test_a_dead_time_becomes_a_delay():
     assert "inputs also with a delay, in rows: 30: they act no sooner" in reasons
     noise = Recording(u, rng.standard_normal((1600, 1)))
     np.testing.assert_array_equal(find_dead_times([noise]), [-1, -1])
+    for rows in (2, 11, 15, 19, 21, 39):  # too short to say anything, alone or beside others
+        short = noise.rows(slice(rows))
+        np.testing.assert_array_equal(find_dead_times([short]), [-1, -1])
+        np.testing.assert_array_equal(find_dead_times([Recording(u, data.outputs), short]), [31, 1])
+    for value in rng.standard_normal(20):
+        np.testing.assert_array_equal(find_dead_times([Recording(np.full((90, 1), value), data.outputs[:90])]), [-1])
+
+
+def test_an_ensemble_that_is_given_has_as_many_restarts():
+    found = choose(make_spec({"ensemble": 4}), [wiener_hammerstein(0, 400)], validated=False)
+    assert found.rival is not None
+    assert (found.spec.training.restarts, found.rival.spec.training.restarts) == (5, 4)
 
 
 @pytest.mark.parametrize(

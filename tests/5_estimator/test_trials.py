@@ -1,5 +1,8 @@
 """Short fits decide where training starts, and a linear model that is better in the end is what people get."""
 
+from dataclasses import replace
+
+import jax
 import numpy as np
 import pytest
 from recordings import recording
@@ -11,6 +14,7 @@ from mrgpssm.errors import DataError, FitError, Interrupted
 from mrgpssm.estimator import trials
 from mrgpssm.estimator.trials import LINEAR, Field, left_out_error, settle
 from mrgpssm.estimator.unseen import Judge
+from mrgpssm.file import make_directory, read_json, write_json
 from mrgpssm.training.progress import reporter
 from mrgpssm.training.runs import RunDirectory
 
@@ -123,8 +127,25 @@ def test_a_fit_that_is_stopped_in_a_trial_goes_on_there(tmp_path, monkeypatch):
     monkeypatch.setattr(RunDirectory, "note", lambda self, p: (note(self, p), seen.append(self.root.name))[0])
     model = MRGPSSM(inducing=4, training=SMALL).fit(data, progress=False, run_dir=root)
     assert "preset" not in seen  # it was finished
+    assert read_json(root / "trials" / "choice.json").keys() == {"preset", "linear"}
     assert model.chosen_ == whole.chosen_
     np.testing.assert_array_equal(model.simulate(data).mean, whole.simulate(data).mean)
+
+
+def test_a_run_that_goes_on_keeps_the_winner_of_its_trials(tmp_path, monkeypatch):
+    data, root = [linear_data()], tmp_path / "run"
+    found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
+    make_directory(root / "trials")
+    write_json(root / "trials" / "choice.json", {"preset": -1.0, "linear": -3.0})
+    monkeypatch.setattr(Field, "learn", lambda *_: pytest.fail("nothing is tried again"))
+    assert settle(found, Field(data, None, RunDirectory(root)), watch).spec.training.start == "linear"
+
+
+def test_a_run_that_turns_out_not_finite_has_lost():
+    data = recording(0)
+    model = MRGPSSM((1,), inducing=4, training=SMALL, bands=Bands(calibrate=False)).fit(data, progress=False).fitted_
+    broken = replace(model, ensemble=jax.tree.map(lambda x: x * np.nan, model.ensemble))
+    assert left_out_error([Judge(broken, [data], "")]) == 100.0
 
 
 def test_cycles_of_zero_leave_a_model_where_it_starts():
@@ -134,3 +155,4 @@ def test_cycles_of_zero_leave_a_model_where_it_starts():
     assert model.history_ == ()
     run = model.simulate(data.inputs[20:], warmup=(data.inputs[:20], data.outputs[:20]))
     assert np.sqrt(np.mean((run.mean - data.outputs[20:]) ** 2)) < 0.03
+    assert model.estimate(data)["step_seconds"] == 0.0

@@ -81,6 +81,8 @@ def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool 
     heard, told = _listen(training, settings["resolutions"])
     if given.structure.feedthrough is not None:
         heard["feedthrough"] = given.structure.feedthrough and 1 in settings["resolutions"]
+    if "window" in heard:
+        reasons = [reason for reason in reasons if reason.options != ("window",)]
     settings, reasons = settings | heard, [*reasons, *told]
     own = _complete(given, settings, reasons, validated)
     asked, judged = given.training.start == "linear", validated or own.spec.bands.folds > 0
@@ -103,6 +105,8 @@ def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: b
     kept = {key: value for key, value in given.flat().items() if value is not None}
     if "restarts" in kept and "ensemble" not in kept:
         chosen["ensemble"] = kept["restarts"]
+    if "ensemble" in kept and "restarts" not in kept:
+        chosen["restarts"] = max(chosen["restarts"], kept["ensemble"])
     if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
     spec = make_spec(chosen | kept).complete()

@@ -199,5 +199,5 @@ def _estimate(config: RunConfig, as_json: bool) -> None:
 def _refuse_used(root: Path) -> None:
     if (root / "model.mrgpssm").exists():
         raise ConfigError(f"{root} holds a finished run; give another --run-dir, or delete it.")
-    if (root / "run.json").exists():
+    if (root / "run.json").exists() or any(root.glob("trials/*/run.json")):
         raise ConfigError(f"{root} holds a run that was cut short; go on with: mrgpssm resume {root}")

@@ -47,7 +47,8 @@ def take_unseen(sequences: Sequences, folds: int, number: int) -> Sequences:
 def take_pairs(sequences: Sequences, folds: int, number: int) -> list[tuple[Sequence | None, Sequence]]:
     """The same as runs that begin where the test rows do: what comes just before them, and the rows themselves.
 
-    A whole sequence has nothing before it. A stretch at the start of one gives up its first rows for a warm-up.
+    A whole sequence has nothing before it. A stretch at the start of one gives up an eighth of its rows for a warm-up,
+    at most 50; one of less than 16 rows has none.
     """
     if folds <= len(sequences):
         return [(None, s) for s in sequences[number::folds]]
@@ -56,8 +57,11 @@ def take_pairs(sequences: Sequences, folds: int, number: int) -> list[tuple[Sequ
         rows = np.flatnonzero(_stretch(s, folds, number))
         first, last = int(rows[0]), int(rows[-1]) + 1
         begin = first if first else min(_WARMUP, last // 8)
+        if begin < 2:
+            found.append((None, s.take(slice(first, last))))
+            continue
         past = s.take(slice(max(0, begin - _PAST), begin))
-        found.append((past if np.isfinite(past.outputs).any() and len(past) > 1 else None, s.take(slice(begin, last))))
+        found.append((past if np.isfinite(past.outputs).any() else None, s.take(slice(begin, last))))
     return found
 
 

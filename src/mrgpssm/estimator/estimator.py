@@ -243,8 +243,8 @@ class MRGPSSM:
         Args:
             sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and
                 `outputs`. An index of dates or durations is the time of a table.
-            validation: Other recordings, whose columns are found by name: the bands and, with
-                `early_stopping`, the best cycle are learned on them, and nothing else.
+            validation: Other recordings, whose columns are found by name. The bands are learned on them, and they
+                decide trials and, with `early_stopping`, the best cycle; nothing trains on them.
             progress: Show a bar, or a line now and then where there is no terminal.
             run_dir: A folder for this run alone.
             checkpoint_seconds: Seconds between checkpoints.

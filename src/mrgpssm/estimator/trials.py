@@ -18,6 +18,10 @@ from mrgpssm.errors import DataError, FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.fitting import check_data, judge, make_judges, train
 from mrgpssm.estimator.unseen import Judge, Judged
+from mrgpssm.file import read_json, write_json
+from mrgpssm.prediction.predict import Piece
+from mrgpssm.prediction.scores import Table
+from mrgpssm.runtime.output import Measurements
 from mrgpssm.spec import Spec
 from mrgpssm.training import Progress
 from mrgpssm.training.progress import Reporter
@@ -25,6 +29,7 @@ from mrgpssm.training.runs import RunDirectory
 
 _CYCLES, _STEPS = 4, 150  # of a trial, at most
 _SAMPLES = 30
+_LOST = 100.0  # the error of a candidate that cannot be judged
 _SMALLEST = 1e-6  # errors below this share of the deviation count as this
 LINEAR = "in the end the linear model: it leaves less on rows left out than what was learned"
 _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
@@ -61,18 +66,23 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     rival = selection.rival
     if rival is None:
         return selection
-    errors = {}
+    choice = None if field.run is None else field.run.root / "trials" / "choice.json"
+    errors = {} if choice is None or not choice.exists() else read_json(choice)
     for name, own in (("preset", selection), ("linear", rival)):
+        if name in errors:
+            continue
         short = _shorten(own.spec)
         try:
             check_data(own.spec, field.training)
             with watch(short.structure.resolutions, f"trial, {name} start") as shown:
                 errors[name] = left_out_error(field.learn(short, name, shown.steps))
         except (DataError, FitError):  # such as a fold whose rows show no linear model
-            errors[name] = np.inf
+            errors[name] = _LOST
+    if choice is not None:
+        write_json(choice, errors)  # a run that goes on elsewhere goes on with the same winner
     ahead = _AHEAD if errors["preset"] < _MOST else 0.0
     better = errors["linear"] < errors["preset"] - ahead
-    shares = " and ".join(f"{100 * np.exp(e):.2g} % from the {name} start" for name, e in errors.items())
+    shares = " and ".join(f"{_share(e)} from the {name} start" for name, e in errors.items())
     reason = f"a {'linear' if better else 'preset'} start: short fits leave {shares} of the deviation on rows left out"
     winner = rival if better else selection
     return winner._replace(reasons=(*winner.reasons, reason), rival=None, linear=selection.linear)
@@ -100,19 +110,24 @@ def beat_linear(selection: Selection, field: Field, judges: list[Judge], stage: 
 
 
 def left_out_error(judges: SequenceOf[Judge]) -> float:
-    """The mean log of RMSE over deviation, over all judges, runs and outputs; infinite where a run is not finite."""
+    """The mean log of RMSE over deviation, over all judges, runs and outputs; `_LOST` where a run is not finite."""
     found = [np.log(np.maximum(e, _SMALLEST)) for judge in judges for e in _errors(judge)]
     mean = float(np.nanmean(np.concatenate(found))) if found else np.nan
-    return mean if np.isfinite(mean) else np.inf
+    return mean if np.isfinite(mean) else _LOST
+
+
+def _share(error: float) -> str:
+    return "all" if error >= _LOST else f"{100 * np.exp(error):.2g} %"
 
 
 def _errors(judge: Judge) -> list[np.ndarray]:
     """(D_y,) RMSE of every run, in deviations of the training data; NaN where nothing was measured."""
-    tables = [
-        table["squares"]
-        for runs in judge.run(_SAMPLES)
-        for table in runs.gather(lambda _, found, measured: {"squares": (found.mean - measured) ** 2})
-    ]
+
+    def tell(_: Piece, found: Measurements, measured: np.ndarray) -> Table:
+        squares = (found.mean - measured) ** 2
+        return {"squares": np.where(np.isnan(squares) & ~np.isnan(measured), np.inf, squares)}
+
+    tables = [table["squares"] for runs in judge.run(_SAMPLES) for table in runs.gather(tell)]
     counts = [(~np.isnan(squares)).sum(axis=0) for squares in tables]
     return [
         np.sqrt(np.where(n, np.nansum(squares, axis=0) / np.maximum(n, 1), np.nan))

@@ -118,7 +118,10 @@ class Training(OptionSection):
     window: int = option(None, Whole(), "Scored points of a window.", fixed=50)
     buffer: int = option(None, Whole(0), "Points before them that are burn-in and do not enter the loss.", fixed=10)
     cycles: int = option(
-        None, Whole(0), "Rounds of backfitting over all components; with none, the model stays as it starts.", fixed=10
+        None,
+        Whole(0),
+        "Rounds of backfitting over all components; with none, and no finetune, the model stays as it starts.",
+        fixed=10,
     )
     steps: int = option(None, Whole(), "Gradient steps per component and cycle.", fixed=300)
     learning_rate: float = option(None, Number(), "Step size of Adam at the start of a cycle.", fixed=0.05)

@@ -222,6 +222,8 @@ def _simulate(
         ssm, caches = here.state.ssm, here.state.caches
         how: dict[str, Any] = {"longest": walks["longest"], "mesh": walks["mesh"]}
         caches = track(ssm, plan.series, plan.tasks, *plan.visible(), caches, keys=turn_keys, **how)
+        for part, cache in enumerate(caches):
+            journal.check_cache(cache, part, cycle)
         here = replace(here, state=eqx.tree_at(lambda s: s.caches, here.state, caches))
     return here
 

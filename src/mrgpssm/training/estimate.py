@@ -21,7 +21,7 @@ def estimate(plan: Plan, start: Snapshot) -> dict[str, Any]:
     settings, parts = plan.settings, len(plan.resolutions)
     turns = sum(len(team) for _, team in plan.schedule)  # as if each component of a turn trained alone
     longest = int(jnp.max(plan.series.lengths))
-    step_seconds, rows = float(np.mean(time_steps(plan, start, 2))), min(_ROWS, longest)
+    step_seconds, rows = float(np.mean(time_steps(plan, start, 2))) if turns else 0.0, min(_ROWS, longest)
     time_sweep(plan, start, rows, rows)  # compiles
     row_seconds = time_sweep(plan, start, rows, rows) / rows
     steps, sweep_seconds = turns * settings.steps, row_seconds * longest * (turns + parts)

@@ -49,7 +49,7 @@ class TrainingSettings(Training):
 
         Fine-tuning keeps the last value. Within a cycle the rate also decays by `decay` (see `step.learning_rate`).
         """
-        return self.anneal ** (min(cycle, self.cycles - 1) / max(self.cycles - 1, 1))
+        return self.anneal ** (max(min(cycle, self.cycles - 1), 0) / max(self.cycles - 1, 1))
 
     def turns(self, resolutions: tuple[int, ...]) -> list[Team]:
         """The components in the order in which a cycle of backfitting trains them, one by one.

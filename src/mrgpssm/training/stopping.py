@@ -1,6 +1,6 @@
 """Early stopping: the cycle is kept whose free runs over unseen data are best.
 
-Caches are free runs over all data, also over what a member does not train on, so an error there costs nothing more.
+Caches are runs over all data, also over what a member does not train on, so an error there costs nothing more.
 """
 
 import equinox as eqx

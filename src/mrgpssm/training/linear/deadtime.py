@@ -14,19 +14,24 @@ from mrgpssm.training.linear.regression import Normal, total
 _ORDER, _RIDGE = 20, 1e-6  # of the autoregression
 _LONGEST, _SHARE = 200, 10  # lags that are looked at: rows, and at most this part of a recording
 _SURE = 5.0  # deviations
+_STILL = 1e-12  # the variance of an input that does not move
 
 
 def find_dead_times(recordings: list[Recording]) -> np.ndarray:
-    """(D_u,) the first lag in rows at which each input is seen in a single output; -1 where it is not seen at all."""
-    longest = min(_LONGEST, min(map(len, recordings)) // _SHARE)
-    return np.array([_find_one(recordings, column, longest) for column in range(recordings[0].inputs.shape[1])])
+    """(D_u,) the first lag in rows at which each input is seen in a single output; -1 where it is not seen at all.
+
+    Recordings of less than 40 rows are passed over.
+    """
+    columns, usable = range(recordings[0].inputs.shape[1]), [r for r in recordings if len(r) >= 2 * _ORDER]
+    longest = min(_LONGEST, min(map(len, usable), default=0) // _SHARE)
+    return np.array([_find_one(usable, column, longest) if usable else -1 for column in columns])
 
 
 def _find_one(recordings: list[Recording], column: int, longest: int) -> int:
     inputs = [r.inputs[:, column] for r in recordings]
     lags = np.arange(1, _ORDER + 1)
     tables = [(np.stack([u[_ORDER - lag : len(u) - lag] for lag in lags], axis=1), u[_ORDER:]) for u in inputs]
-    if longest < 1 or sum(len(y) for _, y in tables) < 2 * _ORDER:
+    if np.var(np.concatenate(inputs)) < _STILL:
         return -1
     weights = total([Normal.of(x, y) for x, y in tables]).solve(_RIDGE).weights
     whitener = np.concatenate([[1.0], -weights])
