@@ -56,7 +56,7 @@ def make_page() -> str:
         text("experiments.md"),
         "## `MRGPSSM()` and `Blend()` on the engine\n" + default_table() + "\n\n" + bands_table(),
         "## `MRGPSSM()` on classic sets\n" + classic_table(),
-        "## Made-up systems\n" + text("experiments-systems.md") + "\n\n" + systems_table(),
+        systems_section(),
         "## Linear models on sets of nonlinearbenchmark.org\n"
         + text("experiments-linear.md")
         + "\n\n"
@@ -125,8 +125,8 @@ def classic_table() -> str:
     return markdown_table([*head, "boosted trees", "GRU", "output error", "subspace", "ARX", "asked for"], rows)
 
 
-def systems_table() -> str:
-    """The default beside a linear model on every made-up system, means over the seeds."""
+def systems_section() -> str:
+    """The default beside a linear model on every made-up system, means over the seeds; nothing without records."""
     found: dict[str, list[dict[str, Any]]] = {}
     for stem in find_all("systems/*"):
         record = read(f"systems/{stem}")
@@ -139,7 +139,8 @@ def systems_table() -> str:
         cells = [f"{np.mean(ours):.3g}", f"{np.mean(linear):.3g}", f"{np.mean(ours) / np.mean(linear):.2f}"]
         rows.append([name, *cells, f"{100 * inside:.0f} %", starts, f"{len(records)}"])
     head = ["", "`MRGPSSM()`", "linear model", "ratio", "in the 90 % band", "what it chose", "seeds"]
-    return markdown_table(head, rows)
+    about = "## Made-up systems\n" + text("experiments-systems.md")
+    return f"{about}\n\n{markdown_table(head, rows)}" if rows else ""
 
 
 def describe_start(options: dict[str, Any]) -> str:
