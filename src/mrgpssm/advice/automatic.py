@@ -39,7 +39,7 @@ _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps"
 Settings = dict[str, Any]
 
 
-class Linear(NamedTuple):
+class LinearRival(NamedTuple):
     """A linear model as a specification, and its error (D_y,) on rows left out, in deviations of the outputs."""
 
     spec: Spec
@@ -55,7 +55,7 @@ class Selection(NamedTuple):
     spec: Spec
     reasons: tuple[str, ...]
     rival: "Selection | None" = None
-    linear: Linear | None = None
+    linear: LinearRival | None = None
 
 
 class Reason(NamedTuple):
@@ -227,11 +227,11 @@ def has_rival(training: list[Sequence]) -> bool:
     return len(training) < MANY and bool(find_orders(training))
 
 
-def make_linear(spec: Spec, orders: list[Identified]) -> Linear:
+def make_linear(spec: Spec, orders: list[Identified]) -> LinearRival:
     """The linear model that the others must beat, with the delays, feed-through and bands of `spec`."""
     still = {"cycles": 0, "finetune": 0, "restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
     own = spec.change(**_linear_structure(orders), **still, filters=(), inducing=1, window_start="cache")
-    return Linear(own, np.array([float(each.errors[0]) for each in orders]))
+    return LinearRival(own, np.array([float(each.errors[0]) for each in orders]))
 
 
 def _linear_structure(orders: list[Identified]) -> Settings:
