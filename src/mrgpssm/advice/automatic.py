@@ -170,7 +170,7 @@ def _may_be_linear(given: Spec) -> bool:
 def _listen(training: list[Sequence], resolutions: tuple[int, ...]) -> tuple[Settings, list[Reason]]:
     """What the recordings say of feed-through, and a few of them of dead times and noise."""
     some, settings, reasons = _take_some(training), {}, []
-    if 1 in resolutions and any(one_step_ratio(own) < _AT_ONCE for own in some):
+    if 1 in resolutions and _answers_at_once(some):
         settings["feedthrough"] = True
         reasons.append(Reason(("feedthrough",), "feed-through", "inputs help to predict outputs of their own row"))
     if len(training) >= MANY:
@@ -198,7 +198,11 @@ def _find_delays(some: list[list[Recording]]) -> tuple[int, ...]:
 
 def find_feedthrough(training: list[Sequence]) -> bool:
     """Whether inputs help to predict an output of their own row; not where one of them is constant."""
-    return any(one_step_ratio(own) < _AT_ONCE for own in _take_some(training))
+    return _answers_at_once(_take_some(training))
+
+
+def _answers_at_once(some: list[list[Recording]]) -> bool:
+    return any(one_step_ratio(own) < _AT_ONCE for own in some)
 
 
 def _take_some(training: list[Sequence]) -> list[list[Recording]]:

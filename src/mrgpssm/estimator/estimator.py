@@ -31,7 +31,7 @@ from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.costs import time_stages
 from mrgpssm.estimator.fitting import ask_of_data, check_data, judge, leave_model, make_judges, match_validation, train
 from mrgpssm.estimator.params import check_section, get_params, set_params
-from mrgpssm.estimator.trials import LINEAR, Field, beat_linear, settle
+from mrgpssm.estimator.trials import LINEAR, Field, prefer_linear, settle
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
@@ -278,7 +278,7 @@ class MRGPSSM:
                 fleet = train(run, spec, training, scaling, held_out, tell_all(shown.steps, *callbacks))
                 model = best_restarts(spec, fleet, scaling, training[0])
                 judges = make_judges(model, fleet, training, held_out)
-                found = beat_linear(selection, field, judges, shown.stage)
+                found = prefer_linear(selection, field, judges, shown.stage)
                 if found is None:
                     found = judge(model, judges, held_out, shown.stage)
                 else:

@@ -27,11 +27,11 @@ from mrgpssm.training import Progress
 from mrgpssm.training.progress import Reporter
 from mrgpssm.training.runs import RunDirectory
 
+LINEAR = "in the end the linear model: it leaves less on rows left out than what was learned"
 _CYCLES, _STEPS = 4, 150  # of a trial, at most
 _SAMPLES = 30
 _LOST = 100.0  # the error of a candidate that cannot be judged
 _SMALLEST = 1e-6  # errors below this share of the deviation count as this
-LINEAR = "in the end the linear model: it leaves less on rows left out than what was learned"
 _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
 _CLEAR = np.log(1.1)  # and what was learned for a clearly better linear model
 _MARGIN = 0.1  # of log error: among many recordings, a linear model that is not that near is judged no further
@@ -88,7 +88,9 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     return winner._replace(reasons=(*winner.reasons, reason), rival=None, linear=selection.linear)
 
 
-def beat_linear(selection: Selection, field: Field, judges: list[Judge], stage: Callable[[str], None]) -> Judged | None:
+def prefer_linear(
+    selection: Selection, field: Field, judges: list[Judge], stage: Callable[[str], None]
+) -> Judged | None:
     """The linear model with its bands where it is better than the judges' models on what they have not seen."""
     linear = selection.linear
     if linear is None or not judges:

@@ -74,8 +74,8 @@ def sampled_steps(ssm: SSM[Component], particles: tuple[Particles, ...]) -> tupl
     def make(d: Dynamics, draws: Float[Array, "s d m"]) -> Step:
         return lambda x, u, h: jax.vmap(lambda x, u, v: d.transition(x, d.forcing(u), h, v))(x, u, draws)
 
-    draws = [jax.vmap(d.gp.inducing_outputs)(p.inducing) for d, p in zip(ssm.dynamics(), particles, strict=True)]
-    return tuple(make(d, v) for d, v in zip(ssm.dynamics(), draws, strict=True))
+    pairs = zip(ssm.dynamics(), particles, strict=True)
+    return tuple(make(d, jax.vmap(d.gp.inducing_outputs)(p.inducing)) for d, p in pairs)
 
 
 def mean_steps(ssm: SSM[Component]) -> tuple[Step, ...]:
