@@ -57,6 +57,7 @@ CASES = {
     "float32": {"resolutions": (30, 1), "rounds": 2, "inducing": 20},
     "filters": {"resolutions": (3, 1), "filters": (2, 15), "precision": "float64"},
     "delays": {"resolutions": (3, 1), "filters": (4,), "delays": (9, 2), "precision": "float64"},
+    "integrators": {"resolutions": (3, 1), "latent_dim": 3, "integrators": 2, "emission": "linear", "precision": "float64"},
     "joint": {"resolutions": (3, 1), "filters": (4,), "precision": "float64", "joint": True},
     "noise": {"resolutions": (3, 1), "delays": (5,), "noise": "student", "folds": 2, "precision": "float64", "rounds": 2},
 }  # fmt: skip

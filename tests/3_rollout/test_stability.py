@@ -11,7 +11,18 @@ from hypothesis.extra.numpy import arrays
 
 from mrgpssm.arrays.params import contraction, contraction_inverse, positive_inverse
 from mrgpssm.gp import RBF
-from mrgpssm.model import PAPER, StableMean, init_ssm, noiseless_radius, second_moment_bound, spectral_norm
+from mrgpssm.model import (
+    PAPER,
+    STABLE,
+    StableMean,
+    from_sde,
+    init_ssm,
+    noiseless_growth,
+    noiseless_radius,
+    second_moment_bound,
+    spectral_norm,
+    to_sde,
+)
 
 DTYPE = jnp.zeros(()).dtype
 SLACK = 1 + (1e-9 if DTYPE == jnp.float64 else 1e-4)
@@ -41,12 +52,43 @@ def test_contraction_reaches_every_matrix_below_norm_one(raw):
     np.testing.assert_allclose(again, W, atol=1e-9 if DTYPE == jnp.float64 else 1e-3)
 
 
-def wild_fleet(count):
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    raw=st.integers(2, 5).flatmap(lambda d: arrays(np.float32, (d, d), elements=st.floats(-50, 50, width=32))),
+    k=st.integers(1, 4),
+)
+def test_integrators_have_eigenvalue_1_and_what_they_add_up_fades(raw, k):
+    d = raw.shape[0]
+    k = min(k, d - 1)
+    B, b = jnp.zeros((d, 1), DTYPE), jnp.zeros((d,), DTYPE)
+    A = np.asarray(StableMean(jnp.asarray(raw, DTYPE), B, b, 0.99, k).matrices()[0], float)
+    np.testing.assert_array_equal(A[:, :k], 0)
+    np.testing.assert_allclose(A[:k, k:], raw[:k, k:], rtol=1e-6)
+    assert np.linalg.norm(np.eye(d - k) + A[k:, k:], 2) <= 0.99 * SLACK
+    again = StableMean.of(jnp.asarray(np.eye(d) + A, DTYPE), B, b, 0.999, k).matrices()[0]
+    np.testing.assert_allclose(again, A, atol=1e-6 if DTYPE == jnp.float64 else 2e-2)
+
+
+def test_an_integrating_component_survives_the_way_to_its_sde_and_back():
+    component = init_ssm(
+        STABLE, (5,), latent_dim=3, input_dim=1, output_dim=1, inducing=4, key=jax.random.key(0), dtype=DTYPE,
+        integrators=1,
+    ).components[0]  # fmt: skip
+    there, back = component.dynamics(), from_sde(to_sde(component, 0.5)).dynamics()
+    np.testing.assert_allclose(back.A, there.A, atol=1e-5)
+    np.testing.assert_allclose(there.A[0], [0, 0.1, 0], atol=1e-6)
+
+
+def wild_fleet(count, integrators=0):
     """Models with parameters far outside what training would visit."""
 
     def one(seed):
         rng = np.random.default_rng(seed)
         component = random_component(rng, FAMILY, DTYPE)
+        mean = component.transition.mean
+        assert isinstance(mean, StableMean)
+        mean = StableMean(mean.raw_contraction, mean.B, mean.b, mean.rho, integrators)
+        component = eqx.tree_at(lambda c: c.transition.mean, component, mean)
         return eqx.tree_at(
             lambda c: (
                 c.transition.mean.raw_contraction,
@@ -95,6 +137,30 @@ def test_noiseless_runs_of_1e5_steps_stay_in_the_reported_ball():
     assert finite.all()
     assert np.sum(furthest > radius * SLACK) == 0
     assert np.median(furthest / radius) > 0.02
+
+
+def test_noiseless_runs_of_integrators_grow_no_faster_than_reported():
+    """100 random models with one integrator, mixed step sizes: at every time |x_t - x_0| <= growth t, 0 violations."""
+
+    def run(component):
+        dynamics, v, start = component.dynamics(), component.dynamics().gp.mean, 2 * jnp.ones((2,), DTYPE)
+        one = jnp.ones((), DTYPE)
+        growth = noiseless_growth(dynamics, 1, v, one, jnp.abs(start[1]))
+        assert growth.shape == ()
+
+        def step(carry, t):
+            x, time = carry
+            h = (1 + t % 10).astype(DTYPE) / 10
+            x, _ = dynamics.transition(x, dynamics.forcing(bounded_input(t)), h, v)
+            return (x, time + h), jnp.abs(x[0] - start[0]) / (growth * (time + h))
+
+        _, shares = jax.lax.scan(step, (start, jnp.zeros((), DTYPE)), jnp.arange(20_000))
+        return noiseless_radius(dynamics, v, one, one), jnp.max(shares)
+
+    radius, share = (np.asarray(x) for x in jax.jit(jax.vmap(run))(wild_fleet(100, integrators=1)))
+    assert np.isinf(radius).all()
+    assert np.all(share <= SLACK)
+    assert np.median(share) > 0.02
 
 
 def test_second_moment_stays_below_the_reported_bound():

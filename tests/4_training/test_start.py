@@ -1,24 +1,28 @@
 """A linear start: the model begins as the linear model that was identified, in coordinates where its norm is bounded."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from recordings import recording, wiener_hammerstein
 from scipy.signal import lfilter
+from systems import make
 
 from mrgpssm import MRGPSSM, Bands, Sequence, Training
 from mrgpssm.arrays.params import contraction, contraction_inverse
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling
-from mrgpssm.data.ranges import Recording
+from mrgpssm.data.ranges import Recording, whole
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.model import spectral_norm
 from mrgpssm.spec import make_spec
 from mrgpssm.training.fleet import Member, find_starts, make_fleet
-from mrgpssm.training.linear.start import assign_modes, find_start, hold, place, shift
+from mrgpssm.training.linear.hankel import Modes
+from mrgpssm.training.linear.start import assign_modes, find_start, hold, identify_start, place, shift
 from mrgpssm.training.linear.statespace import StateSpace
-from mrgpssm.training.linear.subspace import identify
+from mrgpssm.training.linear.subspace import SubspaceSearch, SubspaceSettings, fit_inputs, identify
 from mrgpssm.training.planning import make_plan
 
 pytestmark = pytest.mark.once
@@ -103,6 +107,117 @@ def test_components_without_modes_leave_the_offset_to_the_others():
     assert start is not None
     assert sum(float((part.C @ part.rest)[0]) for part in start.parts) == pytest.approx(3, abs=0.05)
     assert not start.parts[0].C.any()
+
+
+def made_of(poles, drift: float, rows: int = 1500, noise: float = 0.01) -> Recording:
+    """A system with these poles and an integrator that adds up its output, with a drift."""
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((rows, 1))
+    velocity = np.asarray(lfilter([0, 0.3], np.poly(poles), u[:, 0])) + drift
+    position = np.concatenate([[0.5], 0.5 + np.cumsum(velocity)[:-1]])
+    return Recording(u, (position + noise * rng.standard_normal(rows))[:, None])
+
+
+def test_an_integrator_is_identified_with_its_drift_and_adds_up_another_state():
+    data = made_of([0.8], 0.05)
+    start = find_start([data], (1,), 2, 100, integrators=1)
+    assert start is not None
+    (part,) = start.parts
+    np.testing.assert_array_equal(part.A[:, 0], [1, 0])
+    assert part.A[1, 1] == pytest.approx(0.8, abs=0.02)
+    assert abs(part.B[0, 0]) < 1e-9  # the input moves the velocity alone
+    assert abs(part.C[0, 1]) < 0.05  # and the output is the position
+    free = run(part.A, part.B, part.b, part.C, part.rest, data.inputs)
+    shift = np.mean(data.outputs - free)  # where it began, q(x_0) has to learn
+    np.testing.assert_allclose(free + shift, data.outputs, atol=0.06 * data.outputs.std())
+
+
+@pytest.mark.parametrize("resolutions", [(1,), (3, 1)], ids=str)
+def test_training_begins_at_a_linear_model_with_an_integrator(resolutions):
+    own = made_of([0.8, 0.6], 0.02)
+    data = [Sequence(own.inputs, own.outputs)]
+    given = {"resolutions": resolutions, "latent_dim": 3, "emission": "linear", "precision": "float64", "inducing": 5}
+    spec, scaling = make_spec(given | {"start": "linear", "integrators": 1}).complete(), Scaling.fit(data)
+    with floating_point("float64"):
+        _, fleet = make_plan(spec, data, scaling)
+        ssm = jax.tree.map(lambda x: x[0], fleet)
+        start = find_start(scaled(data), resolutions, 3, 100, integrators=1)
+        assert start is not None
+        for component, part in zip(ssm.components, start.parts, strict=True):
+            dynamics = component.dynamics()
+            np.testing.assert_allclose(dynamics.A + np.eye(3), part.A, atol=1e-6)
+            np.testing.assert_allclose(dynamics.b, part.b, atol=1e-6)
+            assert np.isfinite(np.asarray(dynamics.Q)).all()
+    assert start.parts[0].A[0, 0] == 1
+    assert len(start.parts) == 1 or np.linalg.norm(start.parts[1].A, 2) < 1
+
+
+def test_a_pair_next_to_one_becomes_an_integrator_and_a_real_pole():
+    poles = np.array([0.5, 0.99 + 0.02j, 0.99 - 0.02j])
+    found = Modes(poles, np.array([[1.0, 1 + 2j, 1 - 2j]])).integrate(1)
+    assert found is not None
+    np.testing.assert_allclose(np.sort(np.real(found.poles)), [0.5, abs(poles[1]), 1.0])
+    assert not np.imag(found.poles).any()
+    assert Modes(np.array([1.0]), np.ones((1, 1))).integrate(1) is None
+
+
+def test_poles_that_output_error_steps_refine_are_closer_to_the_truth():
+    """Averaged Hankel matrices see a fast pole badly; the error of the free run does not."""
+    rng = np.random.default_rng(3)
+    u = rng.standard_normal((600, 1))
+    y = np.asarray(lfilter([0, 1.0], np.poly([0.95, 0.7]), u[:, 0]))[:, None] + 0.5 * rng.standard_normal((600, 1))
+    rows, data = whole([600]), [Recording(u, y)]
+    plain = SubspaceSettings(2, 8, 8)
+    search = SubspaceSearch(data, direct=False)
+    models = [search.fit(settings, rows) for settings in (plain, replace(plain, refined=True))]
+    apart = [np.abs(np.sort(np.abs(np.linalg.eigvals(m.A))) - [0.7, 0.95]).max() for m in models if m is not None]
+    assert apart[1] < 0.3 * apart[0]
+    assert apart[1] < 0.05
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_short_runs_have_starts_of_their_own(outputs):
+    """The regression over pieces is that of every piece by hand, and gaps leave their pieces out."""
+    rng = np.random.default_rng(0)
+    A, B, C = blocks(0.9, 0.7 + 0.3j), rng.standard_normal((3, 1)), rng.standard_normal((outputs, 3))
+    u, states = rng.standard_normal((400, 1)), [np.zeros(3)]
+    for row in u:
+        kick = (
+            3.0 * rng.standard_normal(3) if len(states) % 20 == 0 else 0.0
+        )  # a run over all rows would lose the state
+        states.append(A @ states[-1] + B @ row + kick)
+    y = np.array(states[:-1]) @ C.T
+    y[45, 0] = np.nan
+    poles, vectors = np.linalg.eig(A)
+    modes = Modes(poles, C @ vectors)
+    short, long = (fit_inputs(modes, [Recording(u, y)], 10_000, False, reach) for reach in (20, 0))
+    impulse = [[C @ np.linalg.matrix_power(A, k) @ B for k in range(10)]]
+    for model, close in ((short, True), (long, False)):
+        found = [[model.C @ np.linalg.matrix_power(model.A, k) @ model.B for k in range(10)]]
+        assert np.allclose(found, impulse, atol=1e-8) == close
+    assert short.noise[:, 0].max() < 1e-12 < long.noise[:, 0].min()
+    assert fit_inputs(modes, [Recording(u[:15], y[:15])], 10_000, False, 20).A.shape == (3, 3)  # shorter than a piece
+
+
+def test_a_filter_start_is_identified_over_short_runs_where_long_ones_lose_the_state(monkeypatch):
+    seen = []
+    monkeypatch.setattr("mrgpssm.training.fleet.find_start", lambda *given: seen.append(given[-1]))
+    data = [recording(0)]
+    given = {"resolutions": (1,), "emission": "linear", "inducing": 3, "start": "linear", "window": 8, "buffer": 2}
+    for more in ({}, {"window_start": "filter"}, {"window_start": "filter", "cycles": 0}):
+        with pytest.raises(DataError, match="No linear model"), floating_point("float32"):
+            make_plan(make_spec(given | more).complete(), data, Scaling.fit(data))
+    assert seen[::2] == [False, True, False]
+    explains, loses = scaled([wiener_hammerstein(0, 1200)]), scaled([make("limit-cycle", 0, 1500)])
+    whole, start = identify(explains), identify_start(explains)
+    assert whole is not None
+    assert start is not None
+    assert start.settings == whole.settings
+    whole, start = identify(loses), identify_start(loses)
+    assert whole is not None
+    assert start is not None
+    assert float(start.errors[0]) < 0.8 * float(whole.errors[0])  # over 20 rows
+    assert 1.05 * np.abs(np.linalg.eigvals(start.model.A)).max() > 1  # it goes on and on
 
 
 def test_inputs_that_do_not_vary_leave_finite_numbers():

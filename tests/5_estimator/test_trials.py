@@ -47,13 +47,45 @@ def test_a_preset_start_that_explains_most_is_given_up_for_a_clearly_better_one(
     data, errors = [linear_data()], iter((preset, linear))
     found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
     monkeypatch.setattr(Field, "learn", lambda *_: [])
-    monkeypatch.setattr(trials, "left_out_error", lambda _: np.log(next(errors)))
+    monkeypatch.setattr(trials, "trial_error", lambda _: np.log(next(errors)))
     settled = settle(found, Field(data, None, None), watch)
     assert settled.spec.training.start == winner
-    assert (settled.rival, settled.linear) == (None, found.linear)
+    assert (settled.rivals, settled.linear) == ((), found.linear)
     assert settled.reasons[-1].startswith(
         f"a {winner} start: short fits leave {100 * preset:.2g} % from the preset start"
     )
+
+
+def test_of_several_rivals_the_best_one_wins(monkeypatch):
+    data, errors = [linear_data()], iter((0.8, 0.7, 0.6))
+    found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
+    ((_, linear),) = found.rivals
+    third = linear._replace(spec=linear.spec.change(integrators=1))
+    monkeypatch.setattr(Field, "learn", lambda *_: [])
+    monkeypatch.setattr(trials, "trial_error", lambda _: np.log(next(errors)))
+    settled = settle(found._replace(rivals=(("linear", linear), ("integrator", third))), Field(data, None, None), watch)
+    assert settled.spec.structure.integrators == 1
+    assert settled.reasons[-1] == (
+        "a linear start with an integrator: short fits leave 80 % from the preset start, 70 % from the linear start and "
+        "60 % from the linear start with an integrator of the deviation on rows left out"
+    )
+
+
+def test_an_estimate_counts_trials_and_the_linear_model():
+    cost = MRGPSSM(inducing=4, training=SMALL).estimate(linear_data())
+    assert list(cost["stages"]) == [
+        "trial, preset start",
+        "trial, linear start",
+        "training",
+        "free runs",
+        "scores",
+        "noise",
+        "a linear model beside it",
+    ]
+    assert all(seconds > 0 for seconds in cost["stages"].values())
+    assert cost["seconds"] == pytest.approx(sum(cost["stages"].values()))
+    alone = MRGPSSM((1,), inducing=4, training=SMALL).estimate(linear_data())
+    assert list(alone["stages"]) == ["training"]
 
 
 @pytest.mark.parametrize("fault", [FitError, DataError])
@@ -66,9 +98,24 @@ def test_a_trial_that_fails_has_lost(fault, monkeypatch):
         return []
 
     monkeypatch.setattr(Field, "learn", learn)
-    monkeypatch.setattr(trials, "left_out_error", lambda _: 0.0)
+    monkeypatch.setattr(trials, "trial_error", lambda _: 0.0)
     found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
     assert settle(found, Field(data, None, None), watch).spec.training.start == "preset"
+
+
+def test_a_trial_is_judged_by_whole_stretches_and_by_short_pieces(monkeypatch):
+    """Pieces come one after the other, each after as many rows before it; a recording without a past stays whole."""
+    data = linear_data(rows=320)
+    past, s = data.take(slice(50)), data.take(slice(50, 320))
+    judge = Judge(None, [s, data], "two", 0, (past, None))  # pyright: ignore[reportArgumentType]
+    short = judge.cut(100)
+    assert [len(piece) for piece in short.unseen] == [100, 100, 320]
+    np.testing.assert_array_equal(short.unseen[1].outputs, s.outputs[100:200])
+    np.testing.assert_array_equal(short.pasts[1].outputs, s.outputs[:100])  # pyright: ignore
+    assert (short.pasts[0], short.pasts[2]) == (past, None)
+    errors = iter((-1.0, -3.0))
+    monkeypatch.setattr(trials, "left_out_error", lambda _: next(errors))
+    assert trials.trial_error([judge]) == -2.0
 
 
 def test_the_error_is_the_mean_log_over_runs_and_outputs():
@@ -92,7 +139,7 @@ def test_the_error_is_the_mean_log_over_runs_and_outputs():
 def test_a_linear_model_that_is_better_in_the_end_is_shipped_with_bands(tmp_path, monkeypatch):
     """The short fit of this test learns little from a preset start; a linear model has all there is."""
     data, test = linear_data(), linear_data(seed=1)
-    monkeypatch.setattr("mrgpssm.estimator.estimator.settle", lambda found, *_: found._replace(rival=None))
+    monkeypatch.setattr("mrgpssm.estimator.estimator.settle", lambda found, *_: found._replace(rivals=()))
     model = MRGPSSM(inducing=4, training=SMALL).fit(data, progress=False, run_dir=tmp_path / "run")
     assert model.chosen_[-1] == LINEAR
     spec = model.fitted_.spec

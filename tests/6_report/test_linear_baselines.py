@@ -12,8 +12,8 @@ from mrgpssm import FitError, Sequence
 from mrgpssm.baselines import ARX, OutputError, Subspace
 from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
 from mrgpssm.baselines.base import AbstractBaseline, Recording
-from mrgpssm.baselines.free_error import Stretch, _Problem, minimise
 from mrgpssm.data.ranges import whole
+from mrgpssm.training.linear.free_error import Stretch, _Problem, minimise
 from mrgpssm.training.linear.statespace import LARGEST_POLE, StateSpace, reflect
 
 pytestmark = pytest.mark.once

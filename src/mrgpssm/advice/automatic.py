@@ -2,12 +2,14 @@
 
 What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
 constants, a mixture of restarts, and bands learned on folds. Where inputs act on outputs of their own row, there is
-feed-through. A few recordings have a rival: one component that starts from a linear model, with windows that start
-where a filter finds the state. Short fits decide (`mrgpssm.estimator.trials`). Many long recordings (four, with 5,000
+feed-through. A few recordings have rivals: one component that starts from a linear model, with windows that start
+where a filter finds the state, and the same with an integrator where a mode hardly fades. Short fits decide
+(`mrgpssm.estimator.trials`). Many long recordings (four, with 5,000
 rows in all) also get averaged and delayed inputs and a learned noise law; a single one cannot show whether those carry
 over. Short data get one or two small components. A linear model is judged beside all of them.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ from mrgpssm.errors import DataError
 from mrgpssm.spec import MEMORY, MOST_MEMORY, Spec, make_spec
 from mrgpssm.training.linear.deadtime import find_dead_times
 from mrgpssm.training.linear.feedthrough import one_step_errors, one_step_ratio
+from mrgpssm.training.linear.start import identify_start
 from mrgpssm.training.linear.subspace import Identified, identify
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
@@ -29,6 +32,7 @@ _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time con
 _FOLDS = 4
 _ENOUGH, _FEW = 200, 1500  # rows that a linear model needs; rows up to which a Gaussian process beside it is small
 _LEAST_ORDER, _ROOM = 2, 4  # of a component that starts linear; its memory over that of the slowest mode
+_DRIFTS = 100  # rows: a mode that fades no sooner may be an integrator
 _LOOKED_AT = 20_000  # rows that are looked at for feed-through, dead times, noise and orders
 _LEAST_DEAD, _MOST_DELAYS = 15, 2  # rows of a dead time that is not left to the states; how many become inputs
 _QUIET, _SILENT = 0.01, 1e-4  # one-step errors, in deviations, of data with little noise, and of data for float64
@@ -37,6 +41,7 @@ _STEPS = {"gpu": 300, "cpu": 150}
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
 
 Settings = dict[str, Any]
+Look = Callable[[list[Recording]], Identified | None]
 
 
 class LinearRival(NamedTuple):
@@ -49,12 +54,12 @@ class LinearRival(NamedTuple):
 class Selection(NamedTuple):
     """A specification without None, and one sentence about each option that was chosen.
 
-    A `rival` is to be tried against it by short fits. Where it has learned, `linear` may still be better.
+    `rivals`, by name, are to be tried against it by short fits. Where it has learned, `linear` may still be better.
     """
 
     spec: Spec
     reasons: tuple[str, ...]
-    rival: "Selection | None" = None
+    rivals: tuple[tuple[str, "Selection"], ...] = ()
     linear: LinearRival | None = None
 
 
@@ -89,14 +94,20 @@ def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool 
     if not _may_be_linear(given) or not (asked or (rivals and judged)):
         return own
     drive = replace(own.spec.structure.drive, filters=())  # a linear model has averages of its own
-    orders = find_orders([apply_drive(drive, s) for s in training])
+    driven = [apply_drive(drive, s) for s in training]
+    orders = find_orders(driven)
     if not orders:
         return own
-    linear, (learned, why) = make_linear(own.spec, orders), _start_linear(settings, orders, training)
-    rival = _complete(given, learned, [*why, *told], validated)
+    linear, near = make_linear(own.spec, orders), []
+    if asked or len(training) < MANY:
+        near = find_orders(driven, identify_start)
+    others = [
+        (name, _complete(given, learned, [*why, *told], validated))
+        for name, (learned, why) in _start_linear(settings, near, training, given)
+    ]
     if asked:
-        return rival._replace(linear=linear)
-    return own._replace(rival=rival if len(training) < MANY else None, linear=linear)
+        return others[0][1]._replace(linear=linear)
+    return own._replace(rivals=tuple(others), linear=linear)
 
 
 def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: bool) -> Selection:
@@ -218,11 +229,11 @@ def _take_some(training: list[Sequence]) -> list[list[Recording]]:
     return [[Recording(u, y[:, [c]]) for u, y in some] for c in columns]
 
 
-def find_orders(training: list[Sequence]) -> list[Identified]:
+def find_orders(training: list[Sequence], look: Look = identify) -> list[Identified]:
     """Linear models of all outputs; none where one of them has none, or rows are few."""
     if sum(map(len, training)) < _ENOUGH:
         return []
-    found = [identify(own) for own in _take_some(training)]
+    found = [look(own) for own in _take_some(training)]
     return [] if None in found else found  # pyright: ignore[reportReturnType]
 
 
@@ -247,16 +258,21 @@ def _linear_structure(orders: list[Identified]) -> Settings:
 
 
 def _start_linear(
-    settings: Settings, orders: list[Identified], training: list[Sequence]
-) -> tuple[Settings, list[Reason]]:
-    """One component of the order of the linear model, which training starts from, with windows that a filter starts."""
+    settings: Settings, orders: list[Identified], training: list[Sequence], given: Spec
+) -> list[tuple[str, tuple[Settings, list[Reason]]]]:
+    """One component of the order of the linear model, which training starts from, with windows that a filter starts.
+
+    Where a mode hardly fades, the same with an integrator is a candidate of its own. None without linear models.
+    """
+    if not orders:
+        return []
     few = sum(map(len, training)) < _FEW
     kept = {key: settings[key] for key in ("feedthrough", "delays", "window", "buffer", "precision") if key in settings}
     chosen = kept | _linear_structure(orders) | {"window_start": "filter", "restarts": 2, "ensemble": 2}
-    chosen |= {"learning_rate": 0.02, "samples": 10, "windows": 10, "steps": 200}
+    chosen |= {"learning_rate": 0.02, "samples": 10, "windows": 10, "cycles": 20, "steps": 100}
     chosen["inducing"] = _SHORT["inducing"] if few else 50
     left, slowest = max(float(each.errors[0]) for each in orders), max(each.model.memory() for each in orders)
-    return chosen, [
+    reasons = [
         Reason(
             ("latent_dim", "start"),
             "{latent_dim} latent dimensions at every row, from a linear model on",
@@ -265,6 +281,11 @@ def _start_linear(
         Reason(("memory",), "a memory of {memory} rows", f"the slowest mode of that model fades in {slowest:.0f}"),
         Reason(("window_start",), "windows that start where a filter finds the state"),
     ]
+    drift = min(each.model.drift_memory() for each in orders)
+    if given.structure.integrators is not None or drift < _DRIFTS:
+        return [("linear", (chosen, reasons))]
+    adds = Reason(("integrators",), "an integrator", f"the slowest mode of that model fades in {drift:.0f} rows")
+    return [("linear", (chosen, reasons)), ("integrator", (chosen | {"integrators": 1}, [*reasons, adds]))]
 
 
 def _find_room(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:

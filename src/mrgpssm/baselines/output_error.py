@@ -7,9 +7,9 @@ import numpy as np
 
 from mrgpssm.baselines.arx import ARXSettings, fit_equation, lift
 from mrgpssm.baselines.base import Report
-from mrgpssm.baselines.free_error import Solution, Stretch, minimise
 from mrgpssm.baselines.linear import AbstractLinear, Rivals
 from mrgpssm.data.ranges import Recording, RowFold, RowRange, whole
+from mrgpssm.training.linear.free_error import Solution, Stretch, minimise
 from mrgpssm.training.linear.statespace import StateSpace
 from mrgpssm.training.linear.subspace import cut_out, observe, usable_views
 from mrgpssm.training.linear.trials import Trial, run_left_out

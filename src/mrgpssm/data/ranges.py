@@ -4,7 +4,7 @@ Whole sequences are left out if there are three or more, contiguous blocks other
 """
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,6 +103,18 @@ def leave_one_out(lengths: list[int], count: int) -> list[RowFold]:
     order = sorted(range(len(pieces)), key=lambda i: len(lengths) < 3 and pieces[i].start == 0)
     chosen = [order[(k * len(order) // count if count < len(order) else k) % len(order)] for k in range(count)]
     return [_leave_out(pieces, [c]) for c in chosen]
+
+
+def cut_tests(split: list[RowFold], rows: int, most: int) -> list[RowFold]:
+    """The same folds, tested in at most about `most` runs of so many rows, each after its own warm-up."""
+    whole = sum(len(p) for fold in split for p in fold.test)
+
+    def cut_one(p: RowRange) -> Iterator[RowRange]:
+        warmup = p.warmup or min(_WARMUP, len(p) // 8)
+        for first in range(p.start, max(p.stop - warmup - rows, p.start) + 1, max(warmup + rows, whole // most)):
+            yield RowRange(p.index, first, min(first + warmup + rows, p.stop), warmup)
+
+    return [RowFold(fold.train, tuple(short for p in fold.test for short in cut_one(p))) for fold in split]
 
 
 def _leave_out(pieces: list[RowRange], numbers: Collection[int]) -> RowFold:

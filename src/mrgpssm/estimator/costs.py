@@ -1,4 +1,4 @@
-"""What the stages after training would cost: they are run on a few rows with untrained models, and timed.
+"""What a fit would cost: a few steps of every candidate are timed, and later stages on a few rows of untrained models.
 
 From these rows to all of them time grows with the rows that are walked.
 """
@@ -7,16 +7,73 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from mrgpssm.advice.automatic import Selection
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Sequence
-from mrgpssm.estimator.unseen import Judge, calibrate_model
+from mrgpssm.estimator.choosing import best_restarts
+from mrgpssm.estimator.fitting import make_judges
+from mrgpssm.estimator.trials import SAMPLES_SHARE, Field, list_candidates, name_trial, shorten
+from mrgpssm.estimator.unseen import RUNS, Judge, calibrate_model
 from mrgpssm.prediction.fitted import FittedModel
+from mrgpssm.spec import Spec
+from mrgpssm.training import FleetFit, begin
+from mrgpssm.training.estimate import estimate
+from mrgpssm.training.planning import make_plan
 
 _ROWS = 400
 
 Sequences = list[Sequence]
+
+
+def estimate_fit(selection: Selection, field: Field) -> dict[str, Any]:
+    """What `MRGPSSM.estimate` returns: trials of all candidates, and the rest for the one that takes longest."""
+    costs = {name: _estimate_one(own.spec, field) for name, own in list_candidates(selection).items()}
+    longest = max(costs.values(), key=lambda cost: sum(cost["stages"].values()))
+    tried: dict[str, float] = {}
+    if len(costs) > 1:
+        for name, own in list_candidates(selection).items():
+            short, cost = shorten(own.spec), costs[name]
+            share = _count_work(short) / max(_count_work(own.spec), 1)
+            runs = SAMPLES_SHARE * cost["stages"].get(RUNS, 0.0)
+            tried[name_trial(name)] = share * cost["stages"]["training"] + runs
+    stages = tried | longest["stages"]
+    if selection.linear is not None and RUNS in stages:
+        linear = _time_plan(selection.linear.spec, field)
+        stages["a linear model beside it"] = linear + 2 * SAMPLES_SHARE * stages[RUNS]
+    rows = sum(map(len, field.training))
+    return longest | {"rows": rows, "stages": stages, "seconds": sum(stages.values())}
+
+
+def _count_work(spec: Spec) -> int:
+    """Gradient steps of all models of an output."""
+    cycles = spec.training.cycles + spec.training.finetune
+    return cycles * spec.training.steps * (spec.training.restarts + spec.fold_members)
+
+
+def _time_plan(spec: Spec, field: Field) -> float:
+    """Seconds until training would begin."""
+    began = time.perf_counter()
+    with floating_point(spec.structure.precision):
+        make_plan(spec, field.training, field.scale(spec), field.held_out or [])
+    return time.perf_counter() - began
+
+
+def _estimate_one(spec: Spec, field: Field) -> dict[str, Any]:
+    """The cost of training one candidate, as `training.estimate`, and its stages in seconds."""
+    scaling, began = field.scale(spec), time.perf_counter()
+    with floating_point(spec.structure.precision):
+        plan, ssm = make_plan(spec, field.training, scaling, field.held_out or [])
+        start, planned = begin(plan, ssm), time.perf_counter() - began
+        cost = estimate(plan, start)
+    untrained = FleetFit(start.state, np.zeros(len(start.alive)), start.alive, ())
+    model = best_restarts(spec, untrained, scaling, field.training[0])
+    judges = lambda *given: make_judges(model, untrained, *given)  # noqa: E731
+    later = time_stages(model, field.training, field.held_out, judges)
+    return cost | {"stages": {"training": planned + cost["seconds"], **later}}
 
 
 def time_stages(

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from mrgpssm.advice.automatic import choose
-from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import (
     Data,
     Inputs,
@@ -28,7 +27,7 @@ from mrgpssm.data import (
 )
 from mrgpssm.data.doubts import doubt_inputs, doubt_scores, doubt_training, warn_of
 from mrgpssm.estimator.choosing import best_restarts
-from mrgpssm.estimator.costs import time_stages
+from mrgpssm.estimator.costs import estimate_fit
 from mrgpssm.estimator.fitting import ask_of_data, check_data, judge, leave_model, make_judges, match_validation, train
 from mrgpssm.estimator.params import check_section, get_params, set_params
 from mrgpssm.estimator.trials import LINEAR, Field, prefer_linear, settle
@@ -36,15 +35,13 @@ from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast, check_simulation
-from mrgpssm.prediction.mean import find_radii, mean_run
+from mrgpssm.prediction.mean import find_growths, find_radii, mean_run
 from mrgpssm.prediction.predict import forecast, scores
 from mrgpssm.rollout import AbstractScheme
 from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime
 from mrgpssm.spec import Bands, Spec, Structure, Training, Whole, options_of
-from mrgpssm.training import FleetFit, Progress, begin
-from mrgpssm.training.estimate import estimate
-from mrgpssm.training.planning import make_plan
+from mrgpssm.training import Progress
 from mrgpssm.training.progress import announce, reporter, tell_all
 from mrgpssm.training.runs import CHECKPOINT_SECONDS, open_run
 
@@ -75,6 +72,8 @@ class MRGPSSM:
         inducing: Inducing points M of each Gaussian process (50).
         preset: "stable" keeps free runs bounded; "paper" is the paper's transition and initial values.
         memory: Longest memory of a component in its own steps; |I + A|₂ is below 1 - 1 / memory (100).
+        integrators: States of the slowest component that add up what the others do and never fade, at eigenvalue 1.
+            They grow at most linearly in time; `growth_` says how fast (0).
         precision: Floating-point type of everything that is computed (float32).
         joint: One model with a common state for all outputs, instead of one per output.
         cascade: The states of slower components are inputs of the faster ones (False).
@@ -99,6 +98,7 @@ class MRGPSSM:
         inducing: int | None = None,
         preset: Literal["stable", "paper"] = "stable",
         memory: int | None = None,
+        integrators: int | None = None,
         precision: Literal["float32", "float64"] | None = None,
         joint: bool = False,
         cascade: bool | None = None,
@@ -117,6 +117,7 @@ class MRGPSSM:
         self.inducing = inducing
         self.preset = preset
         self.memory = memory
+        self.integrators = integrators
         self.precision = precision
         self.joint = joint
         self.cascade = cascade
@@ -201,21 +202,17 @@ class MRGPSSM:
             validation: And the validation sequences.
 
         Returns:
-            `rows` of the recordings, `members`, `steps`, `step_seconds`, `sweep_seconds`, `stages` (seconds of training
-            and of every stage after it), `seconds` in all, and `megabytes`.
+            `rows` of the recordings, `members`, `steps`, `step_seconds`, `sweep_seconds`, `stages` (seconds of trials,
+            of training and of every stage after it), `seconds` in all, and `megabytes`. Where trials decide what is
+            trained, these are of the candidate that takes longest.
         """
-        spec, training, scaling = self.check(sequences, validation is not None)
-        held_out = match_validation(spec, training[0], validation)
-        warn_of(doubt_training(training, held_out or [], ask_of_data(spec)))
-        with floating_point(spec.structure.precision):
-            plan, ssm = make_plan(spec, training, scaling, held_out or [])
-            start = begin(plan, ssm)
-            cost = estimate(plan, start)
-        untrained = FleetFit(start.state, np.zeros(len(start.alive)), start.alive, ())
-        model = best_restarts(spec, untrained, scaling, training[0])
-        later = time_stages(model, training, held_out, lambda *given: make_judges(model, untrained, *given))
-        stages = {"training": cost["seconds"], **later}
-        return {"rows": sum(map(len, training)), **cost, "stages": stages, "seconds": sum(stages.values())}
+        training = as_list(sequences)
+        check_alike(training)
+        selection = choose(self.spec, training, validation is not None)
+        check_data(selection.spec, training)
+        held_out = match_validation(selection.spec, training[0], validation)
+        warn_of(doubt_training(training, held_out or [], ask_of_data(selection.spec)))
+        return estimate_fit(selection, Field(training, held_out, None))
 
     def fit(
         self,
@@ -401,10 +398,21 @@ class MRGPSSM:
 
         It holds for inputs in the ranges of training, for runs of any length, in scaled units: zero mean and unit
         variance. With `emission="identity"` no output is further from its mean than the sum over the components, in
-        standard deviations. It is infinite with `preset="paper"`.
+        standard deviations. It is infinite with `preset="paper"`, and with integrators, for which there is `growth_`.
         """
         check_simulation(hasattr(self, "fitted_"), 2, 1, ())
         return find_radii(self.fitted_)
+
+    @property
+    def growth_(self) -> np.ndarray:
+        """(models, components): how far a component's integrators move at most from one row to the next.
+
+        It holds as `radius_` does: for noiseless free runs with inputs in the ranges of training, in scaled units. So
+        such a run grows at most linearly in time. It is 0 for a component without integrators, and infinite for one
+        that integrators drive in a cascade.
+        """
+        check_simulation(hasattr(self, "fitted_"), 2, 1, ())
+        return find_growths(self.fitted_)
 
     @property
     def doubts_(self) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
-"""Trials: which of two specifications is learned, and whether a linear model would have done better.
+"""Trials: which of some specifications is learned, and whether a linear model would have done better.
 
 All are judged in free runs over what the folds leave out, or over validation sequences. The score is the mean logarithm
-of their errors over all stretches and outputs, so that no single stretch decides alone.
+of their errors over all stretches and outputs, so that no single stretch decides alone. After a short fit a model may
+lose the state long before a stretch ends, whatever it has learned. So in trials, runs over short pieces of a stretch
+count as much as those over all of it.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from mrgpssm.data import Scaling, Sequence, apply_drive
 from mrgpssm.errors import DataError, FitError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.fitting import check_data, judge, make_judges, train
-from mrgpssm.estimator.unseen import Judge, Judged
+from mrgpssm.estimator.unseen import SAMPLES, Judge, Judged
 from mrgpssm.file import read_json, write_json
 from mrgpssm.prediction.predict import Piece
 from mrgpssm.prediction.scores import Table
@@ -28,8 +30,15 @@ from mrgpssm.training.progress import Reporter
 from mrgpssm.training.runs import RunDirectory
 
 LINEAR = "in the end the linear model: it leaves less on rows left out than what was learned"
-_CYCLES, _STEPS = 4, 150  # of a trial, at most
+_TITLES = {
+    "preset": "preset start",
+    "linear": "linear start",
+    "integrator": "linear start with an integrator",
+}
+_STEPS, _LEAST_CYCLES, _ALL_STEPS = 150, 4, 600  # of a trial
 _SAMPLES = 30
+_PIECE = 200  # rows of a short run
+SAMPLES_SHARE = _SAMPLES / SAMPLES  # of the samples that runs have in calibration
 _LOST = 100.0  # the error of a candidate that cannot be judged
 _SMALLEST = 1e-6  # errors below this share of the deviation count as this
 _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
@@ -59,33 +68,45 @@ class Field(NamedTuple):
 
 
 def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
-    """The selection, or its rival where that is better after short fits; without a rival nothing is trained.
+    """The selection, or a rival where that is better after short fits; without rivals nothing is trained.
 
     `watch(resolutions, label)` shows a trial. A candidate whose trial fails has lost.
     """
-    rival = selection.rival
-    if rival is None:
+    candidates = list_candidates(selection)
+    if len(candidates) < 2:
         return selection
     choice = None if field.run is None else field.run.root / "trials" / "choice.json"
     errors = {} if choice is None or not choice.exists() else read_json(choice)
-    for name, own in (("preset", selection), ("linear", rival)):
+    for name, own in candidates.items():
         if name in errors:
             continue
-        short = _shorten(own.spec)
+        short = shorten(own.spec)
         try:
             check_data(own.spec, field.training)
-            with watch(short.structure.resolutions, f"trial, {name} start") as shown:
-                errors[name] = left_out_error(field.learn(short, name, shown.steps))
+            with watch(short.structure.resolutions, name_trial(name)) as shown:
+                errors[name] = trial_error(field.learn(short, name, shown.steps))
         except (DataError, FitError):  # such as a fold whose rows show no linear model
             errors[name] = _LOST
     if choice is not None:
         write_json(choice, errors)  # a run that goes on elsewhere goes on with the same winner
     ahead = _AHEAD if errors["preset"] < _MOST else 0.0
-    better = errors["linear"] < errors["preset"] - ahead
-    shares = " and ".join(f"{_share(e)} from the {name} start" for name, e in errors.items())
-    reason = f"a {'linear' if better else 'preset'} start: short fits leave {shares} of the deviation on rows left out"
-    winner = rival if better else selection
-    return winner._replace(reasons=(*winner.reasons, reason), rival=None, linear=selection.linear)
+    best = min((name for name in candidates if name != "preset"), key=lambda name: errors[name])
+    name = best if errors[best] < errors["preset"] - ahead else "preset"
+    *most, last = [f"{_share(errors[name])} from the {title}" for name, title in _TITLES.items() if name in candidates]
+    shares = f"{', '.join(most)} and {last}"
+    reason = f"a {_TITLES[name]}: short fits leave {shares} of the deviation on rows left out"
+    winner = candidates[name]
+    return winner._replace(reasons=(*winner.reasons, reason), rivals=(), linear=selection.linear)
+
+
+def name_trial(name: str) -> str:
+    """What people are told of a trial."""
+    return f"trial, {_TITLES[name]}"
+
+
+def list_candidates(selection: Selection) -> dict[str, Selection]:
+    """All that are tried, by name."""
+    return {"preset": selection, **dict(selection.rivals)}
 
 
 def prefer_linear(
@@ -109,6 +130,11 @@ def prefer_linear(
         return None
     rivals = make_judges(model, fleet, field.training, field.held_out)
     return judge(model, rivals, field.held_out, stage) if left_out_error(rivals) < ours - _CLEAR else None
+
+
+def trial_error(judges: SequenceOf[Judge]) -> float:
+    """The mean of two errors: that of runs over whole stretches, and that of runs over short pieces of them."""
+    return float(np.mean([left_out_error(some) for some in (judges, [judge.cut(_PIECE) for judge in judges])]))
 
 
 def left_out_error(judges: SequenceOf[Judge]) -> float:
@@ -137,8 +163,9 @@ def _errors(judge: Judge) -> list[np.ndarray]:
     ]
 
 
-def _shorten(spec: Spec) -> Spec:
+def shorten(spec: Spec) -> Spec:
     """The same with one restart, few cycles, and nothing that is not judged here."""
-    few = {"cycles": min(_CYCLES, spec.training.cycles), "steps": min(_STEPS, spec.training.steps), "finetune": 0}
+    steps = min(_STEPS, spec.training.steps)
+    few = {"cycles": min(max(_LEAST_CYCLES, _ALL_STEPS // steps), spec.training.cycles), "steps": steps, "finetune": 0}
     once = {"restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
     return spec.change(**few, **once, calibrate=False, noise="gaussian")

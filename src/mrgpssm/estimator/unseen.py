@@ -15,7 +15,8 @@ from mrgpssm.prediction.scores import Table
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import Measurements
 
-_SAMPLES = 100
+SAMPLES = 100
+RUNS = "free runs"  # the first stage
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
 _BAND = np.array([0.05, 0.95])  # the levels of the band that a temperature is chosen by
 
@@ -35,6 +36,18 @@ class Judge:
     name: str
     number: int = 0
     pasts: tuple[Sequence | None, ...] = ()
+
+    def cut(self, rows: int) -> "Judge":
+        """The same over pieces of so many rows, each after as many before it; what has no past stays whole."""
+        pairs: list[tuple[Sequence | None, Sequence]] = []
+        for s, past in zip(self.unseen, self.pasts or (None,) * len(self.unseen), strict=True):
+            pairs.append((past, s if past is None else s.take(slice(rows))))
+            for first in range(rows, len(s) - rows + 1, rows) if past is not None else ():
+                before = s.take(slice(first - rows, first))
+                seen = np.isfinite(before.outputs).any()
+                pairs.append((before if seen else None, s.take(slice(first, first + rows))))
+        pasts, unseen = zip(*pairs, strict=True)
+        return replace(self, unseen=list(unseen), pasts=pasts)
 
     def run(self, samples: int) -> list[FreeRuns]:
         """Free runs over all that it has not seen, kept in memory."""
@@ -66,8 +79,8 @@ def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Ju
         return Judged(model, None, None)
     runs = []
     for judge in judges:
-        stage("free runs", judge.name)
-        runs += judge.run(_SAMPLES)
+        stage(RUNS, judge.name)
+        runs += judge.run(SAMPLES)
     over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
     stage("scores", over)
     before = score_runs(runs)

@@ -23,7 +23,7 @@ _KIND = "mrgpssm-model"
 _KEYS = {"version", "structure", "inputs", "outputs", "units", "dt", "rounds", "seen", "provenance"}
 _STRUCTURE = set(options_of(Structure))
 # Options that the first files of this format do not have, and what their models were made with.
-_LATER = {"memory": MEMORY, "feedthrough": False}
+_LATER = {"memory": MEMORY, "integrators": 0, "feedthrough": False}
 # The tensors of a component and their axes: d latent dimensions, m inducing points, u drives, z = d + u.
 _COMPONENT = {
     "initial.mean": "d",

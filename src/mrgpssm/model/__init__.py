@@ -5,7 +5,7 @@ from mrgpssm.model.initial import Gaussian, InitialState
 from mrgpssm.model.presets import PAPER, PRESETS, STABLE, Preset, init_component, init_ssm
 from mrgpssm.model.sde import SDEComponent, from_sde, to_sde
 from mrgpssm.model.ssm import SSM, AbstractComponent, Component
-from mrgpssm.model.stability import noiseless_radius, second_moment_bound, spectral_norm
+from mrgpssm.model.stability import noiseless_growth, noiseless_radius, second_moment_bound, spectral_norm
 from mrgpssm.model.transition import (
     AbstractMean,
     Dynamics,
@@ -42,6 +42,7 @@ __all__ = [
     "from_sde",
     "init_component",
     "init_ssm",
+    "noiseless_growth",
     "noiseless_radius",
     "second_moment_bound",
     "spectral_norm",

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from mrgpssm.arrays.params import contraction_inverse, lower_triangular_inverse, positive_inverse
+from mrgpssm.arrays.params import lower_triangular_inverse, positive_inverse
 from mrgpssm.arrays.types import Key
 from mrgpssm.gp import RBF, AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.gp.kernels import make_kernel
@@ -79,6 +80,7 @@ def init_component(
     emission: AbstractEmission,
     kernel: AbstractKernel | type[AbstractKernel] = RBF,
     memory: int = MEMORY,
+    integrators: int = 0,
 ) -> Component:
     """One component at the preset's starting values; inducing inputs and means of q(f_M) are random."""
     key_inputs, key_outputs = jax.random.split(key)
@@ -93,7 +95,7 @@ def init_component(
         posterior,
     )
     noise = positive_inverse(jnp.full((latent_dim,), preset.process_sd, dtype))
-    transition = Transition(_init_mean(preset, latent_dim, input_dim, memory, dtype), gp, noise)
+    transition = Transition(_init_mean(preset, latent_dim, input_dim, memory, integrators, dtype), gp, noise)
     return Component(transition=transition, initial=init_initial(preset, latent_dim, dtype), emission=emission)
 
 
@@ -111,10 +113,11 @@ def init_ssm(
     emission: AbstractEmission = IdentityEmission(),  # noqa: B008  # frozen
     cascading: bool = False,
     memory: int = MEMORY,
+    integrators: int = 0,
 ) -> SSM[Component]:
     """A model with one component per resolution; `kernel` and `emission` need no values yet.
 
-    A stable mean has |I + A|₂ < 1 - 1 / `memory`.
+    A stable mean has |I + A|₂ < 1 - 1 / `memory`, but for so many `integrators` of the slowest components.
     """
     keys = [jax.random.fold_in(key, index) for index in range(len(resolutions))]
     drivers = [len(cascade.slower(resolutions, part)) if cascading else 0 for part in range(len(resolutions))]
@@ -129,6 +132,7 @@ def init_ssm(
             emission=emission.start(output_dim, latent_dim, key=jax.random.fold_in(own, _EMISSION), dtype=dtype),
             kernel=kernel,
             memory=memory,
+            integrators=integrators if resolutions[index] == max(resolutions) else 0,
         )
         for index, own in enumerate(keys)
     )
@@ -143,11 +147,18 @@ def init_initial(preset: Preset, latent_dim: int, dtype: jnp.dtype) -> InitialSt
     return InitialState(zero, q_factor, zero, p_factor)
 
 
-def _init_mean(preset: Preset, latent_dim: int, input_dim: int, memory: int, dtype: jnp.dtype) -> AbstractMean:
-    """I + A starts at 1 - `decay`, or a little inside its bound where that is lower."""
+def _init_mean(
+    preset: Preset, latent_dim: int, input_dim: int, memory: int, integrators: int, dtype: jnp.dtype
+) -> AbstractMean:
+    """I + A starts at 1 - `decay`, or a little inside its bound where that is lower.
+
+    An integrator starts by adding up `decay` times one of the other states.
+    """
     if not preset.stable:
         return IdentityMean(latent_dim, input_dim, str(jnp.dtype(dtype)))
     rho = 1 - 1 / memory
-    W = min((1 - preset.decay) / rho, _INSIDE) * jnp.eye(latent_dim, dtype=dtype)
-    zero = jnp.zeros((latent_dim,), dtype)
-    return StableMean(contraction_inverse(W), jnp.zeros((latent_dim, input_dim), dtype), zero, rho)
+    whole = min(1 - preset.decay, _INSIDE * rho) * np.eye(latent_dim)
+    for state in range(integrators):
+        whole[state, integrators + state % (latent_dim - integrators)] = preset.decay
+    B, b = jnp.zeros((latent_dim, input_dim), dtype), jnp.zeros((latent_dim,), dtype)
+    return StableMean.of(jnp.asarray(whole, dtype), B, b, rho, integrators)

@@ -14,7 +14,7 @@ the paper does not have, follows the drift: A^Δ = A / τ, and so on.
 import equinox as eqx
 import jax.numpy as jnp
 
-from mrgpssm.arrays.params import contraction_inverse, lower_triangular, lower_triangular_inverse, positive_inverse
+from mrgpssm.arrays.params import lower_triangular, lower_triangular_inverse, positive_inverse
 from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.gp import AbstractKernel, CentredPosterior, SparseGP, WhitenedPosterior
 from mrgpssm.model.emission import AbstractEmission
@@ -27,7 +27,7 @@ class SDEComponent(AbstractComponent):
     """A component by its continuous-time parameters, per second, with unwhitened q^Δ(f_M) = N(m_M, S_M).
 
     `rate` is 1 / (R Δt), the interdomain scale between the drift f^Δ(x_j) and the inducing outputs f_M. `rho` remembers
-    the bound on |I + A|₂ of the stable mean; None is the paper's identity mean.
+    the bound on |I + A|₂ of the stable mean; None is the paper's identity mean. `integrators` is that of the mean, too.
     """
 
     kernel: AbstractKernel
@@ -41,6 +41,7 @@ class SDEComponent(AbstractComponent):
     initial: InitialState
     emission: AbstractEmission
     rho: float | None = eqx.field(static=True)
+    integrators: int = eqx.field(static=True, default=0)
 
     @property
     def inducing_shape(self) -> tuple[int, int]:
@@ -85,6 +86,7 @@ def to_sde(component: Component, time_unit: float) -> SDEComponent:
         initial=component.initial,
         emission=component.emission,
         rho=mean.rho if isinstance(mean, StableMean) else None,
+        integrators=mean.integrators if isinstance(mean, StableMean) else 0,
     )
 
 
@@ -98,8 +100,8 @@ def from_sde(sde: SDEComponent) -> Component:
     if sde.rho is None:
         mean = IdentityMean(d, u, str(sde.B.dtype))
     else:
-        W = (jnp.eye(d, dtype=sde.A.dtype) + time_unit * sde.A) / sde.rho
-        mean = StableMean(contraction_inverse(W), time_unit * sde.B, time_unit * sde.b, sde.rho)
+        whole = jnp.eye(d, dtype=sde.A.dtype) + time_unit * sde.A
+        mean = StableMean.of(whole, time_unit * sde.B, time_unit * sde.b, sde.rho, sde.integrators)
     gp = sde.dynamics().gp
     posterior = WhitenedPosterior(gp.mean, lower_triangular_inverse(gp.factor))
     noise = positive_inverse(jnp.sqrt(time_unit * sde.Q))

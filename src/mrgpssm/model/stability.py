@@ -2,7 +2,8 @@
 
 With ρ = |I + A|₂ < 1 and h in (0, 1], |I + h A|₂ <= (1 - h) + h ρ = 1 - h (1 - ρ). The GP part is bounded by
 Cauchy-Schwarz, |a(z)ᵀ v| <= σ |v| (1 + ε)^{1/2}, since aᵀa <= k̃(z, z). Nothing here holds for the paper's identity
-mean, for which all bounds are infinite.
+mean, for which all bounds are infinite. With integrators, radius and second moment are infinite, too, and growth is
+bounded instead.
 """
 
 import jax.numpy as jnp
@@ -25,6 +26,29 @@ def noiseless_radius(dynamics: Dynamics, v: Float[Array, "d m"], input_norm: Sca
     """
     gp = jnp.sqrt(jnp.sum(dynamics.gp.variance[:, None] * v**2))
     return _limit(jnp.maximum(start, _forcing(dynamics, input_norm, gp) / _gap(dynamics)), dynamics)
+
+
+def noiseless_growth(
+    dynamics: Dynamics, integrators: int, v: Float[Array, "d m"], input_norm: Scalar, start: Scalar
+) -> Scalar:
+    """How far the first states, `integrators` of them, move at most in one time unit of a noiseless run.
+
+    With I + A = [[I, F], [0, ρ W]], the other states stay in a ball of radius r as in `noiseless_radius`, whatever the
+    integrators do, because the GP part is bounded everywhere. In a step h an integrator then moves by at most
+    h (|F| r + |B_i| U + |b_i| + σ |v_i|). `start` is the norm of the other states at first. Zero without integrators.
+    """
+    k, eye = integrators, jnp.eye(dynamics.A.shape[0] - integrators, dtype=dynamics.A.dtype)
+    gp = jnp.sqrt(dynamics.gp.variance * jnp.sum(v**2, axis=-1))
+
+    def push(rows: slice) -> Scalar:
+        offset, bounded = jnp.linalg.norm(dynamics.b[rows]), jnp.linalg.norm(gp[rows])
+        return jnp.linalg.norm(dynamics.B[rows], ord=2) * input_norm + offset + bounded
+
+    if not k:
+        return jnp.zeros_like(start)
+    gap = 1 - jnp.linalg.norm(eye + dynamics.A[k:, k:], ord=2)
+    radius = jnp.where(gap > 0, jnp.maximum(start, push(slice(k, None)) / gap), jnp.inf)
+    return jnp.linalg.norm(dynamics.A[:k, k:], ord=2) * radius + push(slice(k))
 
 
 def second_moment_bound(dynamics: Dynamics, h: Scalar, input_norm: Scalar, start: Scalar) -> Scalar:

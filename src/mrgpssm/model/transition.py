@@ -14,7 +14,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
-from mrgpssm.arrays.params import contraction, positive
+from mrgpssm.arrays.params import contraction, contraction_inverse, positive
 from mrgpssm.arrays.types import Array, Float, Scalar
 from mrgpssm.gp import Conditional, SparseGP
 
@@ -77,21 +77,44 @@ class StableMean(AbstractMean):
     """I + A = ρ W with |W|₂ < 1, whatever the raw parameters are.
 
     Then |I + h A|₂ <= 1 - h (1 - ρ) < 1 for every step size h in (0, 1], so free runs stay bounded
-    (`mrgpssm.model.stability` gives the bounds).
+    (`mrgpssm.model.stability` gives the bounds). The first k = `integrators` states have eigenvalue 1 instead and add
+    up what the others do:
+
+        I + A = [[I, F], [0, ρ W]].
+
+    They grow at most linearly in time. F stands in the first k rows of the raw matrix, W in its last rows and columns.
     """
 
     raw_contraction: Float[Array, "d d"]
     B: Float[Array, "d u"]
     b: Float[Array, " d"]
     rho: float = eqx.field(static=True)
+    integrators: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
         if not 0 < self.rho < 1:
             raise ValueError(f"rho bounds the spectral norm of I + A and must lie in (0, 1); got {self.rho}.")
+        if not 0 <= self.integrators < self.b.shape[-1]:
+            raise ValueError(f"Integrators are fewer than all {self.b.shape[-1]} states; got {self.integrators}.")
+
+    @classmethod
+    def of(
+        cls,
+        whole: Float[Array, "d d"],
+        B: Float[Array, "d u"],
+        b: Float[Array, " d"],
+        rho: float,
+        integrators: int = 0,
+    ) -> "StableMean":
+        """The mean with this I + A."""
+        k = integrators
+        raw = jnp.zeros_like(whole).at[k:, k:].set(contraction_inverse(whole[k:, k:] / rho))
+        return cls(raw.at[:k, k:].set(whole[:k, k:]), B, b, rho, k)
 
     def matrices(self) -> tuple[Float[Array, "d d"], Float[Array, "d u"], Float[Array, " d"]]:
-        eye = jnp.eye(self.b.shape[0], dtype=self.b.dtype)
-        return self.rho * contraction(self.raw_contraction) - eye, self.B, self.b
+        k, raw = self.integrators, self.raw_contraction
+        fading = self.rho * contraction(raw[k:, k:]) - jnp.eye(self.b.shape[0] - k, dtype=self.b.dtype)
+        return jnp.pad(jnp.concatenate([raw[:k, k:], fading]), ((0, 0), (k, 0))), self.B, self.b
 
 
 class IdentityMean(AbstractMean):

@@ -8,7 +8,7 @@ import numpy as np
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Array, Float
 from mrgpssm.data import Sequence, fill
-from mrgpssm.model import SSM, Component, noiseless_radius
+from mrgpssm.model import SSM, Component, noiseless_growth, noiseless_radius
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.rollout import MeanDynamics, mean_states
 
@@ -54,12 +54,33 @@ def _drifts(component: Component, points: Float[Array, "n z"]) -> Float[Array, "
 def find_radii(model: FittedModel) -> np.ndarray:
     """(groups, components): the largest norm of a state in a noiseless run with inputs in the ranges of training.
 
-    It is infinite with the paper's mean, and where the ranges are not known.
+    It is infinite with the paper's mean, with integrators, and where the ranges are not known.
     """
     norm = _drive_norm(model)
     with floating_point(model.structure.precision):
         radii = [[_radii(ssm, norm) for ssm in models] for models in model.ensemble]
     return np.max(np.array(radii, float), axis=0)
+
+
+def find_growths(model: FittedModel) -> np.ndarray:
+    """(groups, components): how far integrators move at most in a row of a noiseless run; 0 where there are none.
+
+    Inputs are in the ranges of training; it is infinite where these are not known, and for a component that integrators
+    drive in a cascade.
+    """
+    norm, parts = _drive_norm(model), range(len(model.structure.resolutions))
+    with floating_point(model.structure.precision):
+        growths = [[[_growth(model, ssm, part, norm) for part in parts] for ssm in some] for some in model.ensemble]
+    return np.max(np.array(growths, float), axis=0)
+
+
+def _growth(model: FittedModel, ssm: SSM[Component], part: int, norm: float) -> float:
+    if any(model.structure.integrating(slower) for slower in ssm.slower(part)):
+        return np.inf
+    k, component, dynamics = model.structure.integrating(part), ssm.components[part], ssm.components[part].dynamics()
+    start = jnp.linalg.norm(component.initial.mean[k:])
+    most = noiseless_growth(dynamics, k, dynamics.gp.mean, jnp.asarray(norm, component.dtype), start)
+    return float(most) / ssm.time_units[part]
 
 
 def _radii(ssm: SSM[Component], drive_norm: float) -> list[float]:

@@ -91,7 +91,7 @@ def make_arrays(components: list[list[dict[str, np.ndarray]]], noise: np.ndarray
     most = max(map(len, slower))
     drivers = np.array([[*some, *[part] * (most - len(some))] for part, some in enumerate(slower)], int)
     room = [most - len(some) for some in slower]
-    rows = [[_widen(_component(c, structure), n) for c, n in zip(m, room, strict=True)] for m in components]
+    rows = [[_widen(_component(c, structure, p), room[p]) for p, c in enumerate(row)] for row in components]
     emission = _stack([[_emission(c) for c in row] for row in components])
     return Arrays(**_stack(rows), noise_sd=positive(noise), drivers=drivers, kernel=structure.kernel, emission=emission)
 
@@ -111,7 +111,7 @@ def _widen(arrays: dict[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
     return arrays | {name: np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room)]) for name, a in some.items()}
 
 
-def _component(tensors: dict[str, np.ndarray], structure: Structure) -> dict[str, np.ndarray]:
+def _component(tensors: dict[str, np.ndarray], structure: Structure, part: int) -> dict[str, np.ndarray]:
     gp = {name.removeprefix("transition.gp."): value for name, value in tensors.items()}
     amplitude, relevance = positive(gp["kernel.raw_amplitude"]), 1 / positive(gp["kernel.raw_lengthscales"]) ** 2
     factors = [_factors(Z, relevance, structure) for Z in gp["inducing"]]
@@ -123,7 +123,9 @@ def _component(tensors: dict[str, np.ndarray], structure: Structure) -> dict[str
     d, inputs = mean.shape[0], relevance.shape[0] - mean.shape[0]
     A, B, b = np.zeros((d, d)), np.zeros((d, inputs)), np.zeros(d)
     if stable:
-        A = (1 - 1 / structure.memory) * _contraction(tensors["transition.mean.raw_contraction"]) - np.eye(d)
+        raw, k = tensors["transition.mean.raw_contraction"], structure.integrating(part)
+        A[k:, k:] = (1 - 1 / structure.memory) * _contraction(raw[k:, k:]) - np.eye(d - k)
+        A[:k, k:] = raw[:k, k:]
         B, b = tensors["transition.mean.B"], tensors["transition.mean.b"]
     return {
         "A": A,

@@ -56,6 +56,12 @@ class Structure(OptionSection):
         "Longest memory of a component in its own steps: the spectral norm of I + A is below 1 - 1 / memory.",
         fixed=MEMORY,
     )
+    integrators: int = option(
+        None,
+        Whole(0),
+        "States of the slowest component that add up without end, at eigenvalue 1: they grow at most linearly in time.",
+        fixed=0,
+    )
     precision: Literal["float32", "float64"] = option(
         None, Choice("float32", "float64"), "Floating-point type of all that is computed.", fixed="float32"
     )
@@ -95,6 +101,16 @@ class Structure(OptionSection):
         "How training draws trajectories: full_mc, marginal or analytic; free runs are always full_mc.",
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.integrators and self.latent_dim is not None and self.integrators >= self.latent_dim:
+            raise ConfigError(
+                f"integrators add up what other states do, so they must be fewer than latent_dim = {self.latent_dim}; "
+                f"got {self.integrators}."
+            )
+        if self.integrators and self.preset == "paper":
+            raise ConfigError('integrators need preset="stable": with preset="paper" every state may add up.')
+
     @property
     def drive(self) -> Drive:
         """What the model sees of the inputs."""
@@ -103,6 +119,10 @@ class Structure(OptionSection):
     def groups(self, outputs: int) -> tuple[tuple[int, ...], ...]:
         """The output columns of every model: all together where `joint`, else one each."""
         return (tuple(range(outputs)),) if self.joint else tuple((column,) for column in range(outputs))
+
+    def integrating(self, part: int) -> int:
+        """The first states of component `part` that integrate."""
+        return (self.integrators or 0) if self.resolutions[part] == max(self.resolutions) else 0
 
     def slower(self, part: int) -> tuple[int, ...]:
         """The components whose states drive component `part`."""

@@ -89,7 +89,9 @@ def make_fleet(
     settings = TrainingSettings.of(spec.training, structure.scheme)
     if spec.training.start == "linear":
         check_start(spec)
-        starts, still = find_starts(structure, driven, scalings, members), not settings.schedule(structure.resolutions)
+        still = not settings.schedule(structure.resolutions)
+        filtered = settings.window_start == "filter" and not still
+        starts = find_starts(structure, driven, scalings, members, filtered)
         ssm = start_linear(ssm, starts, still)
     informed = spec.training.start == "linear" or settings.window_start == "filter"
     return Plan(settings, series, tasks, structure.resolutions, unseen, informed), ssm
@@ -109,9 +111,15 @@ def check_start(spec: Spec) -> None:
 
 
 def find_starts(
-    structure: Structure, driven: list[Sequence], scalings: SequenceOf[Scaling], members: SequenceOf[Member]
+    structure: Structure,
+    driven: list[Sequence],
+    scalings: SequenceOf[Scaling],
+    members: SequenceOf[Member],
+    filtered: bool = False,
 ) -> list[LinearStart | None]:
     """A linear model for every member, identified on what it trains on; restarts share theirs.
+
+    `filtered` is that of `find_start`.
 
     A member whose rows show none, such as a fold where an output is hardly measured, starts at the preset's values.
     """
@@ -122,7 +130,8 @@ def find_starts(
             scaling, columns = scalings[member.scaling], list(member.columns)
             own = [s for s, trains in zip(driven, member.training, strict=True) if trains]
             recordings = [Recording(scaling.inputs(s.inputs), scaling.outputs(s.outputs)[:, columns]) for s in own]
-            found[key] = find_start(recordings, structure.resolutions, structure.latent_dim, structure.memory)
+            sizes = (structure.latent_dim, structure.memory, structure.integrators)
+            found[key] = find_start(recordings, structure.resolutions, *sizes, filtered)
     if not any(found.values()):
         raise DataError(
             "No linear model could be identified to start from; give longer recordings whose inputs vary, or use "

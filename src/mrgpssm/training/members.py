@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.arrays.params import contraction_inverse, positive_inverse
+from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.arrays.types import Array, Float, Key, Keys, Scalar
 from mrgpssm.gp import KERNELS
 from mrgpssm.model import EMISSIONS, PRESETS, SSM, Component, StableMean, init_ssm
@@ -44,6 +44,7 @@ def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM
         emission=EMISSIONS[emission] if isinstance(emission, str) else emission,
         cascading=structure.cascade,
         memory=structure.memory,
+        integrators=structure.integrators,
     )
 
 
@@ -108,11 +109,10 @@ def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart | None], st
         rest = jnp.zeros(gp.inducing.shape[-1] - part.rest.shape[0], dtype)
         spreads = jnp.maximum(part.spreads, _LEAST_SPREAD)
         scales, centres = jnp.concatenate([spreads, rest + 1]), jnp.concatenate([part.rest, rest])
-        fading = jnp.sqrt(1 - jnp.linalg.norm(part.A, 2) ** 2)
+        A, k = jnp.asarray(part.A), mean.integrators
+        fading = jnp.sqrt(1 - jnp.linalg.norm(A[k:, k:], 2) ** 2)
         new: dict[str, Any] = {
-            "transition.mean.raw_contraction": contraction_inverse(jnp.asarray(part.A) / mean.rho),
-            "transition.mean.B": part.B,
-            "transition.mean.b": part.b,
+            "transition.mean": StableMean.of(A, jnp.asarray(part.B), jnp.asarray(part.b), mean.rho, k),
             "transition.gp.kernel.raw_amplitude": positive_inverse(jnp.full_like(error, amplitude)),
             "transition.gp.kernel.raw_lengthscales": positive_inverse(scales * gp.kernel.lengthscales),
             "transition.gp.inducing": centres[None, None] + scales[None, None] * gp.inducing,

@@ -30,6 +30,20 @@ class Modes:
     poles: np.ndarray
     shapes: np.ndarray
 
+    def integrate(self, count: int) -> "Modes | None":
+        """The same with so many poles at 1, those next to it; a pair on the way becomes two real poles."""
+        poles, shapes = self.poles.astype(complex), self.shapes.astype(complex)
+        for _ in range(count):
+            left = np.flatnonzero(poles != 1)
+            if not len(left):
+                return None
+            nearest = left[np.argmin(np.abs(poles[left] - 1))]
+            if np.imag(poles[nearest]) != 0:
+                other = left[np.argmin(np.abs(poles[left] - np.conj(poles[nearest])))]
+                poles[other], shapes[:, other] = np.abs(poles[nearest]), np.imag(shapes[:, nearest])
+            poles[nearest], shapes[:, nearest] = 1.0, np.real(shapes[:, nearest])
+        return Modes(poles, shapes)
+
 
 def factor(recording: Recording, view: View) -> np.ndarray:
     """The triangle of [1, U_f, U_p, Y_p, Y_f], one row per window.
@@ -71,15 +85,19 @@ class Observability:
         kept = values > 1e-10 * np.max(values, initial=1e-300)
         return cls(view, (left * np.sqrt(values))[:, kept], outputs)
 
-    def modes(self, order: int, largest: float = LARGEST_POLE) -> Modes | None:
-        """Stable poles up to `largest` and mode shapes of the given order; None if the data do not support it."""
+    def modes(self, order: int, largest: float = LARGEST_POLE, integrators: int = 0) -> Modes | None:
+        """Stable poles up to `largest` and mode shapes of the given order; None if the data do not support it.
+
+        So many real poles, those next to 1, are set to 1.
+        """
         shift = self.vectors[:, :order]
         if shift.shape[1] < order or len(shift) - self.outputs < order:
             return None
         A = np.linalg.lstsq(shift[: -self.outputs], shift[self.outputs :], rcond=None)[0]
         poles, basis = np.linalg.eig(A)
         shapes = shift[: self.outputs] @ basis
-        return Modes(limit(_root(reflect(poles), self.view.stride), largest), shapes)
+        found = Modes(limit(_root(reflect(poles), self.view.stride), largest), shapes)
+        return found.integrate(integrators) if integrators else found
 
 
 def _root(poles: np.ndarray, stride: int) -> np.ndarray:

@@ -12,6 +12,13 @@ Its norm must be below ρ = 1 - 1 / memory. With γ between the largest modulus 
 a discrete Lyapunov equation, the norm of P^{1/2} A^R P^{-1/2} is below γ. Q weighs a state by what it adds to the
 output, so that no direction of the new state is invisible and none is out of proportion. A rotation to the principal
 axes of the states over the training data changes no norm.
+
+An integrator x' = x + B_i u + b_i of the slowest component may add up other states instead of inputs: for the other
+states s of that component and any T, the sum x + T s has
+
+    (x + T s)' = (x + T s) + T (A_s - I) s + (B_i + T B_s) u + b_i,
+
+and T leaves the least of B_i. A position then adds up velocities, and what is learned of these moves the position.
 """
 
 import itertools
@@ -21,9 +28,10 @@ import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
 from mrgpssm.data.ranges import Recording
-from mrgpssm.training.linear.statespace import StateSpace
-from mrgpssm.training.linear.subspace import identify
+from mrgpssm.training.linear.statespace import INTEGRATES, LARGEST_POLE, StateSpace
+from mrgpssm.training.linear.subspace import ORDERS, Identified, identify
 
+_REACH, _LOST = 20, 0.5  # rows of short runs; the error, in deviations, above which long runs have lost the state
 _STEPS = 4  # steps of a component in the shortest time constant that is its own
 _VISIBLE = 1e-4  # share of Q that every state has
 _INSIDE = 1.5  # poles are at most 1 - 1.5 / memory, so that there is room below the bound for a norm
@@ -33,7 +41,7 @@ _SPARE_POLE, _SPARE_SEED = 0.9, 0  # states that no mode has taken: random input
 
 
 class LinearPart(NamedTuple):
-    """One component: x' = A x + B u + b and the output C x.
+    """One component: x' = A x + B u + b and the output C x, integrators first.
 
     Its states are around `rest` with deviations `spreads` (d,), the largest of which is 1.
     """
@@ -54,30 +62,56 @@ class LinearStart(NamedTuple):
 
 
 def find_start(
-    recordings: list[Recording], resolutions: tuple[int, ...], latent_dim: int, memory: int
+    recordings: list[Recording],
+    resolutions: tuple[int, ...],
+    latent_dim: int,
+    memory: int,
+    integrators: int = 0,
+    filtered: bool = False,
 ) -> LinearStart | None:
     """The linear model of some recordings as components of `latent_dim` states; None if none could be identified.
 
-    A mode that is slower than the memory of the slowest component is identified as one of that memory.
+    A mode that is slower than the memory of the slowest component is identified as one of that memory. That component
+    has so many integrators. Where windows are started by a filter, it is the model of `identify_start`.
     """
     largest = 1 - _INSIDE / memory
-    found = identify(recordings, latent_dim * len(resolutions), largest=largest ** (1 / max(resolutions)))
+    most, bound = latent_dim * len(resolutions), largest ** (1 / max(resolutions))
+    look = identify_start if filtered else identify
+    found = look(recordings, most, largest=bound, integrators=integrators)
     if found is None:
         return None
     model, inputs = found.model, np.concatenate([r.inputs for r in recordings])
     parts = []
     for R, rows in zip(resolutions, assign_modes(model, resolutions, latent_dim), strict=True):
-        A, B = hold(model.A[np.ix_(rows, rows)], model.B[rows], R)
+        driven = np.column_stack([model.B[rows], model.b[rows]])
+        A, B = hold(model.A[np.ix_(rows, rows)], driven, R)
         seen = inputs[::R] if len(inputs) > _LEAST_ROWS * R else inputs
-        parts.append(place(A, B, model.C[:, rows], seen, memory, latent_dim))
+        adding = np.flatnonzero(np.diag(A) >= INTEGRATES)
+        fading, count = np.setdiff1d(np.arange(len(A)), adding), integrators if max(resolutions) == R else 0
+        C = model.C[:, rows]
+        part = place(A[np.ix_(fading, fading)], B[fading, :-1], C[:, fading], seen, memory, latent_dim - count)
+        parts.append(add_integrators(part, B[adding], C[:, adding], count, len(fading)))
     return LinearStart(tuple(shift(parts, model.c)), found.errors)
+
+
+def identify_start(
+    recordings: list[Recording], most: int = ORDERS[-1], largest: float = LARGEST_POLE, integrators: int = 0
+) -> Identified | None:
+    """The model of `identify`; where its free runs lose the state, that of short runs.
+
+    Windows that a filter starts are short, and need a model that is right over a few rows.
+    """
+    found = identify(recordings, most, largest=largest, integrators=integrators)
+    if found is not None and float(np.max(found.errors)) < _LOST:
+        return found
+    return identify(recordings, most, largest=largest, integrators=integrators, reach=_REACH) or found
 
 
 def shift(parts: list[LinearPart], offset: np.ndarray) -> list[LinearPart]:
     """The same components, whose states rest where the outputs have this offset, as far as their states can show it."""
     rest = np.linalg.pinv(np.hstack([part.C for part in parts])) @ offset
     each = np.split(rest, np.cumsum([len(part.A) for part in parts])[:-1])
-    return [p._replace(rest=own, b=own - p.A @ own) for p, own in zip(parts, each, strict=True)]
+    return [p._replace(rest=own, b=p.b + own - p.A @ own) for p, own in zip(parts, each, strict=True)]
 
 
 def assign_modes(model: StateSpace, resolutions: tuple[int, ...], latent_dim: int) -> list[list[int]]:
@@ -103,7 +137,9 @@ def _blocks(A: np.ndarray) -> list[list[int]]:
 
 
 def _time_constant(A: np.ndarray, rows: list[int]) -> float:
-    """In rows of the data."""
+    """In rows of the data; that of an integrator is infinite."""
+    if len(rows) == 1 and A[rows[0], rows[0]] >= INTEGRATES:
+        return np.inf
     own, none = A[np.ix_(rows, rows)], np.zeros((1, len(rows)))
     return StateSpace.of(own, none.T, none, none[:, :1], none[0, :1]).memory()
 
@@ -131,6 +167,28 @@ def place(A: np.ndarray, B: np.ndarray, C: np.ndarray, inputs: np.ndarray, memor
     whole[:n, :n], whole[n:, n:] = A, idle
     B, C, zero = np.concatenate([B, more]), np.hstack([C, np.zeros((len(C), spare))]), np.zeros(latent_dim)
     return LinearPart(whole, B, zero, C, zero, _list_states(whole, B, inputs).std(axis=0))
+
+
+def add_integrators(part: LinearPart, driven: np.ndarray, C: np.ndarray, count: int, own: int) -> LinearPart:
+    """The component with `count` integrators before its states, of which the first `own` are modes.
+
+    `driven` is [B_i, b_i] and C their outputs. Fewer than `count` of them leave integrators that stand still. An
+    integrator's unit is that of the outputs.
+    """
+    if not count:
+        return part
+    driven, C = (np.pad(driven, ((0, count - len(driven)), (0, 0))), np.pad(C, ((0, 0), (0, count - C.shape[1]))))
+    sizes = np.linalg.norm(C, axis=0)
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    driven, C, B = driven * sizes[:, None], C / sizes, part.B[:own]
+    T = np.zeros((count, len(part.A)))
+    T[:, :own] = -driven[:, :-1] @ np.linalg.pinv(B)
+    A = np.eye(count + len(part.A))
+    A[count:, count:], A[:count, count:] = part.A, T @ (part.A - np.eye(len(part.A)))
+    B = np.concatenate([driven[:, :-1] + T @ part.B, part.B])
+    b, zero = np.concatenate([driven[:, -1], part.b]), np.zeros(count)
+    rest, spreads = np.concatenate([zero, part.rest]), np.concatenate([zero + 1, part.spreads])
+    return LinearPart(A, B, b, np.hstack([C, part.C - C @ T]), rest, spreads)
 
 
 def _balance(

@@ -10,12 +10,13 @@ from scipy.signal import lfilter
 from mrgpssm.data.ranges import Recording
 
 LARGEST_POLE = 0.9999
+INTEGRATES = 1 - 1e-9  # a pole of at least this modulus is one of an integrator
 WARMUP_ROWS = 50  # the state is found from at most so many rows
 
 
 @dataclass(frozen=True)
 class StateSpace:
-    """x_{t+1} = A x_t + B u_t, y_t = C x_t + D u_t + c.
+    """x_{t+1} = A x_t + B u_t + b, y_t = C x_t + D u_t + c.
 
     Before a warm-up x ~ N(mean, covariance), the distribution of the states on the training data. Measured outputs are
     y_t + e_t, and e has the autocovariance `noise` (D_y, lags) of the errors on the training data. Errors are
@@ -28,22 +29,39 @@ class StateSpace:
     C: np.ndarray
     D: np.ndarray
     c: np.ndarray
+    b: np.ndarray
     mean: np.ndarray
     covariance: np.ndarray
     noise: np.ndarray
 
     @classmethod
-    def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray, c: np.ndarray) -> "StateSpace":
+    def of(
+        cls,
+        A: np.ndarray,
+        B: np.ndarray,
+        C: np.ndarray,
+        D: np.ndarray,
+        c: np.ndarray,
+        b: np.ndarray | None = None,
+    ) -> "StateSpace":
         """A model whose state distribution is not estimated yet."""
-        return cls(A, B, C, D, c, np.zeros(len(A)), np.eye(len(A)), np.zeros((len(C), WARMUP_ROWS)))
+        zero = np.zeros(len(A))
+        return cls(A, B, C, D, c, zero if b is None else b, zero, np.eye(len(A)), np.zeros((len(C), WARMUP_ROWS)))
 
     def largest_pole(self) -> float:
         """Largest modulus of an eigenvalue of A; below 1 the free run is stable."""
         return float(np.max(np.abs(np.linalg.eigvals(self.A)), initial=0.0))
 
     def memory(self) -> float:
-        """The longest time constant, in rows."""
-        return float(-1 / np.log(np.clip(self.largest_pole(), 1e-9, 1 - 1e-9)))
+        """The longest time constant, in rows; integrators have none."""
+        size = np.abs(np.linalg.eigvals(self.A))
+        return float(-1 / np.log(np.clip(np.max(size[size < INTEGRATES], initial=0.0), 1e-9, 1 - 1e-9)))
+
+    def drift_memory(self) -> float:
+        """The longest time constant, in rows, of a mode that does not turn; 0 where there is none."""
+        poles = np.linalg.eigvals(self.A)
+        real = np.real(poles[(np.imag(poles) == 0) & (np.real(poles) > 0)])
+        return float(-1 / np.log(np.clip(np.max(real), 1e-9, 1 - 1e-9))) if len(real) else 0.0
 
     def states(self, inputs: np.ndarray, start: np.ndarray) -> np.ndarray:
         """(T + 1, n) states from `start` on.
@@ -52,7 +70,7 @@ class StateSpace:
         each one before it is driven by those behind it.
         """
         triangle, basis = (np.asarray(m) for m in schur(self.A, output="complex"))
-        driven = inputs @ (basis.conj().T @ self.B).T
+        driven = inputs @ (basis.conj().T @ self.B).T + basis.conj().T @ self.b
         rotated = np.empty((len(inputs) + 1, len(self.A)), complex)
         rotated[0] = basis.conj().T @ start
         for i in reversed(range(len(self.A))):
@@ -75,15 +93,17 @@ class StateSpace:
         return self.outputs(inputs, self.states(inputs, start))
 
     def rest(self, row: np.ndarray) -> np.ndarray:
-        """The equilibrium state for a constant input."""
-        return np.linalg.solve(np.eye(len(self.A)) - self.A, self.B @ row)
+        """The equilibrium state for a constant input; an integrator is at 0 as far as it has none."""
+        return np.linalg.lstsq(np.eye(len(self.A)) - self.A, self.B @ row + self.b, rcond=None)[0]
 
-    def settle(self, recordings: Iterable[Recording]) -> "StateSpace":
-        """The same model with its state distribution and error autocovariance estimated on the recordings."""
-        states, products, counts = [], [], []
-        for r in recordings:
-            states.append(self.states(r.inputs, self.rest(r.inputs[0]))[:-1])
-            error = r.outputs - self.outputs(r.inputs, self.states(r.inputs, self._first_state(r)))
+    def settle(self, recordings: list[Recording], errors: Iterable[np.ndarray] | None = None) -> "StateSpace":
+        """The same model with its state distribution and error autocovariance estimated on the recordings.
+
+        `errors` (T, D_y) of free runs may be given; else they are those over the recordings.
+        """
+        states = [self.states(r.inputs, self.rest(r.inputs[0]))[:-1] for r in recordings]
+        products, counts = [], []
+        for error in map(self._run_error, recordings) if errors is None else errors:
             products.append(_lagged_products(np.nan_to_num(error)))
             counts.append(np.isfinite(error).sum(axis=0))
         every = np.concatenate(states)
@@ -91,6 +111,11 @@ class StateSpace:
         floor = 1e-9 * np.trace(spread) * np.eye(len(self.A))
         noise = sum(products) / np.maximum(sum(counts), 1)[:, None]
         return replace(self, mean=every.mean(0), covariance=spread + floor, noise=noise)
+
+    def _run_error(self, recording: Recording) -> np.ndarray:
+        """(T, D_y) errors of the run over a recording from the initial state that fits all of it best."""
+        start = self._first_state(recording)
+        return recording.outputs - self.outputs(recording.inputs, self.states(recording.inputs, start))
 
     def _first_state(self, recording: Recording) -> np.ndarray:
         """The initial state that fits the whole recording best."""
@@ -101,8 +126,8 @@ class StateSpace:
 
     def _decays(self, rows: int) -> np.ndarray:
         """(T, D_y, n) the outputs C A^t of a unit initial state in each dimension."""
-        still = np.zeros((rows, self.B.shape[1]))
-        return np.stack([self.states(still, e)[:-1] @ self.C.T for e in np.eye(len(self.A))], axis=-1)
+        still, own = np.zeros((rows, self.B.shape[1])), replace(self, b=np.zeros(len(self.A)))
+        return np.stack([own.states(still, e)[:-1] @ self.C.T for e in np.eye(len(self.A))], axis=-1)
 
     def _correct(self, warmup: Recording) -> np.ndarray:
         """P O^T (O P O^T + S)^-1 (y - ŷ): the correction of the first state of the warm-up by its outputs."""

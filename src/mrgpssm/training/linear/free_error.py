@@ -59,9 +59,14 @@ class Solution:
         return StateSpace.of(A, later - f[:, None] * direct, np.eye(1, len(f)), direct, np.array([self.offset]))
 
 
-def minimise(stretches: list[Stretch], denominator: np.ndarray, evaluations: int) -> Solution | None:
-    """The local minimum reached from these coefficients; None if no stretch has enough rows."""
-    problem = _Problem(stretches, len(denominator))
+def minimise(
+    stretches: list[Stretch], denominator: np.ndarray, evaluations: int, direct: bool = True
+) -> Solution | None:
+    """The local minimum reached from these coefficients; None if no stretch has enough rows.
+
+    Without `direct`, an input acts from the next row on.
+    """
+    problem = _Problem(stretches, len(denominator), direct)
     if not problem.stretches:
         return None
     found = least_squares(
@@ -79,9 +84,9 @@ def minimise(stretches: list[Stretch], denominator: np.ndarray, evaluations: int
 class _Problem:
     """Residual and Jacobian, cached for the last coefficients; infinite if a time constant is too long."""
 
-    def __init__(self, stretches: list[Stretch], order: int):
+    def __init__(self, stretches: list[Stretch], order: int, direct: bool = True):
         self.stretches = [s for s in stretches if len(s.rows) > order]
-        self.order = order
+        self.order, self.lags = order, range(0 if direct else 1, order + 1)
         self.largest = min(LARGEST_POLE, np.exp(-1 / max((len(s.target) for s in self.stretches), default=1)))
         self.last: tuple[bytes, Solution] | None = None
 
@@ -101,12 +106,13 @@ class _Problem:
 
     def _solve(self, f: np.ndarray) -> Solution:
         n, F = self.order, np.concatenate([[1.0], f])
-        tables = [_table(s, F) for s in self.stretches]
+        tables = [_table(s, F, self.lags) for s in self.stretches]
         factors = [
             compress(np.column_stack([x, s.target[s.rows]])) for x, s in zip(tables, self.stretches, strict=True)
         ]
         weights = solve(compress(np.concatenate([t[n:, n:] for t in factors])))
-        numerators, offset = weights[:-1].reshape(n + 1, -1), weights[-1]
+        numerators, offset = np.zeros((n + 1, self.stretches[0].inputs.shape[1])), weights[-1]
+        numerators[self.lags] = weights[:-1].reshape(len(self.lags), -1)
         joined = []
         for s, table, triangle in zip(self.stretches, tables, factors, strict=True):
             top = triangle[:n]
@@ -123,12 +129,12 @@ def _roots(f: np.ndarray) -> np.ndarray:
     return np.roots(np.concatenate([[1.0], f]))
 
 
-def _table(stretch: Stretch, F: np.ndarray) -> np.ndarray:
+def _table(stretch: Stretch, F: np.ndarray, lags: range) -> np.ndarray:
     """Columns q^-k δ / F for the initial state, q^-k u / F for the numerators, and 1, at the fitted rows."""
     n, impulse = len(F) - 1, np.zeros((len(stretch.target), 1))
     impulse[0] = 1.0
     decays = _delays(lfilter([1.0], F, impulse, axis=0), stretch.rows, range(n))
-    driven = _delays(lfilter([1.0], F, stretch.inputs, axis=0), stretch.rows, range(n + 1))
+    driven = _delays(lfilter([1.0], F, stretch.inputs, axis=0), stretch.rows, lags)
     return np.hstack([decays, driven, np.ones((len(stretch.rows), 1))])
 
 
