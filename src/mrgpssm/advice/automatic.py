@@ -38,6 +38,7 @@ _LEAST_DEAD, _MOST_DELAYS = 15, 2  # rows of a dead time that is not left to the
 _QUIET, _SILENT = 0.01, 1e-4  # one-step errors, in deviations, of data with little noise, and of data for float64
 _AT_ONCE = 0.9  # the one-step error, squared, that feed-through must fall below
 _STEPS = {"gpu": 300, "cpu": 150}
+_MORE_ROWS, _MORE_STEPS = 600, 200  # of short data
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
 
 Settings = dict[str, Any]
@@ -150,11 +151,14 @@ def _choose_settings(training: list[Sequence]) -> tuple[Settings, list[Reason]]:
     cycles = "{cycles} cycles of {steps} steps"
     if rows < LONG:
         settings |= _SHORT | {"window": room.window, "buffer": room.buffer}
+        why = "more do not help data as short as this"
+        if rows >= _MORE_ROWS:
+            settings["steps"], why = _MORE_STEPS, f"{_MORE_ROWS} rows or more"
         return settings, [
             *reasons,
             sizes._replace(why=f"{rows:,} rows are few"),
             Reason(("window",), "windows of {window} rows", "a quarter of the longest sequence, at most 50"),
-            Reason(("cycles", "steps"), cycles, "more do not help short data"),
+            Reason(("cycles", "steps"), cycles, why),
         ]
     if len(training) < MANY:
         few = f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"

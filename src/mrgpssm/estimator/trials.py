@@ -42,7 +42,7 @@ SAMPLES_SHARE = _SAMPLES / SAMPLES  # of the samples that runs have in calibrati
 _LOST = 100.0  # the error of a candidate that cannot be judged
 _SMALLEST = 1e-6  # errors below this share of the deviation count as this
 _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
-_CLEAR = np.log(1.1)  # and what was learned for a clearly better linear model
+_CLEAR = np.log(1.1)  # what was learned is given up for a clearly better linear model, an integrator for one that fades
 _MARGIN = 0.1  # of log error: among many recordings, a linear model that is not that near is judged no further
 
 Watch = Callable[[tuple[int, ...], str], AbstractContextManager[Reporter]]
@@ -90,7 +90,9 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     if choice is not None:
         write_json(choice, errors)  # a run that goes on elsewhere goes on with the same winner
     ahead = _AHEAD if errors["preset"] < _MOST else 0.0
-    best = min((name for name in candidates if name != "preset"), key=lambda name: errors[name])
+    best = "linear"
+    if "integrator" in candidates and errors["integrator"] < errors["linear"] + _CLEAR:
+        best = "integrator"
     name = best if errors[best] < errors["preset"] - ahead else "preset"
     *most, last = [f"{_share(errors[name])} from the {title}" for name, title in _TITLES.items() if name in candidates]
     shares = f"{', '.join(most)} and {last}"
