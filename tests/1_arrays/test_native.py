@@ -113,14 +113,17 @@ def test_values_and_gradients_are_the_referees(sizes):
 
 @pytest.mark.parametrize("sizes", SIZES[2:], ids=str)
 def test_float32_is_as_near_to_the_truth_as_the_referee_is(sizes):
-    """The truth is the scan in float64 on the same numbers: within 1e-5 of it, or twice as far as the scan in float32."""
+    """The truth is the scan in float64 on the same numbers: within 1e-5 of it, or twice as far as rounding takes the scan.
+
+    That is how far the scan in float32 is from it on nudged numbers, as in `agree`.
+    """
     given = problem(sizes, "float32")
     wide = jax.tree.map(lambda x: x.astype(jnp.float64) if eqx.is_inexact_array(x) else x, given)
     truth = jax.tree.leaves(pulled(FullMC(), *wide))
-    ours, theirs = (jax.tree.leaves(pulled(FullMC(native), *given)) for native in (True, False))
-    for a, b, c in zip(ours, theirs, truth, strict=True):
+    ours, near = jax.tree.leaves(pulled(FullMC(True), *given)), jax.tree.leaves(pulled_each(nudged(given, 0)))
+    for a, others, c in zip(ours, near, truth, strict=True):
         if float(jnp.max(jnp.abs(c))) > 0:
-            assert relative(a, c) < max(1e-5, 2 * relative(b, c))
+            assert relative(a, c) < max(1e-5, 2 * max(relative(other, c) for other in others))
 
 
 def test_a_fleet_gives_each_member_what_it_gets_alone_and_runs_repeat_bit_for_bit():

@@ -20,7 +20,16 @@ from mrgpssm.model import spectral_norm
 from mrgpssm.spec import make_spec
 from mrgpssm.training.fleet import Member, find_starts, make_fleet
 from mrgpssm.training.linear.hankel import Modes
-from mrgpssm.training.linear.start import assign_modes, find_start, hold, identify_start, place, shift
+from mrgpssm.training.linear.start import (
+    LinearPart,
+    add_integrators,
+    assign_modes,
+    find_again,
+    find_start,
+    hold,
+    place,
+    shift,
+)
 from mrgpssm.training.linear.statespace import StateSpace
 from mrgpssm.training.linear.subspace import SubspaceSearch, SubspaceSettings, fit_inputs, identify
 from mrgpssm.training.planning import make_plan
@@ -132,7 +141,7 @@ def test_an_integrator_is_identified_with_its_drift_and_adds_up_another_state():
     np.testing.assert_allclose(free + shift, data.outputs, atol=0.06 * data.outputs.std())
 
 
-@pytest.mark.parametrize("resolutions", [(1,), (3, 1)], ids=str)
+@pytest.mark.parametrize("resolutions", [(1,), (3, 1), (1, 1)], ids=str)
 def test_training_begins_at_a_linear_model_with_an_integrator(resolutions):
     own = made_of([0.8, 0.6], 0.02)
     data = [Sequence(own.inputs, own.outputs)]
@@ -149,7 +158,33 @@ def test_training_begins_at_a_linear_model_with_an_integrator(resolutions):
             np.testing.assert_allclose(dynamics.b, part.b, atol=1e-6)
             assert np.isfinite(np.asarray(dynamics.Q)).all()
     assert start.parts[0].A[0, 0] == 1
-    assert len(start.parts) == 1 or np.linalg.norm(start.parts[1].A, 2) < 1
+    assert resolutions != (3, 1) or np.linalg.norm(start.parts[1].A, 2) < 1
+
+
+def test_an_input_that_moves_an_integrator_alone_does_so():
+    """Two inputs, and hardly any of the second in the state that fades: no large weights stand for it."""
+    part = LinearPart(np.array([[0.8]]), np.array([[1.0, 1e-6]]), np.zeros(1), np.ones((1, 1)), np.zeros(1), np.ones(1))
+    found = add_integrators(part, np.array([[0.5, 0.5, 0.1]]), np.array([[2.0]]), 1, 1)
+    np.testing.assert_allclose(found.B[0], [0.0, 1.0], atol=1e-5)
+    np.testing.assert_allclose(found.A[0], [1.0, 0.2], atol=1e-5)
+    inputs = np.random.default_rng(0).standard_normal((50, 2))
+    there = run(
+        np.diag([1.0, 0.8]), np.array([[0.5, 0.5], [1.0, 1e-6]]), np.array([0.1, 0]), np.array([[2.0, 1.0]]), np.zeros(2), inputs
+    )  # fmt: skip
+    here = run(found.A, found.B, found.b, found.C, found.rest, inputs)
+    np.testing.assert_allclose(here, there, atol=1e-9)
+
+
+def test_poles_too_close_to_refine_are_left_alone():
+    u = np.repeat(np.random.default_rng(0).standard_normal((50, 1)), 20, axis=0)
+    y = np.asarray(lfilter([0, 1.0], np.poly([0.995, 0.99, 0.98, 0.97, 0.95]), u[:, 0]))[:, None]
+    data = [Recording(u, (y - y.mean()) / y.std())]
+    assert SubspaceSearch(data, direct=False).fit(SubspaceSettings(8, 20, 8, True), whole([1000])) is None
+
+
+def test_as_many_states_as_there_are_is_an_order_where_no_other_fits():
+    found = identify([made_of([0.8], 0.0)], most=5, integrators=4)
+    assert found is None or found.settings.order == 5
 
 
 def test_a_pair_next_to_one_becomes_an_integrator_and_a_real_pole():
@@ -209,15 +244,15 @@ def test_a_filter_start_is_identified_over_short_runs_where_long_ones_lose_the_s
             make_plan(make_spec(given | more).complete(), data, Scaling.fit(data))
     assert seen[::2] == [False, True, False]
     explains, loses = scaled([wiener_hammerstein(0, 1200)]), scaled([make("limit-cycle", 0, 1500)])
-    whole, start = identify(explains), identify_start(explains)
+    whole = identify(explains)
+    assert find_again(whole, explains) is whole
+    whole = identify(loses)
+    start = find_again(whole, loses)
     assert whole is not None
     assert start is not None
-    assert start.settings == whole.settings
-    whole, start = identify(loses), identify_start(loses)
-    assert whole is not None
-    assert start is not None
-    assert float(start.errors[0]) < 0.8 * float(whole.errors[0])  # over 20 rows
-    assert 1.05 * np.abs(np.linalg.eigvals(start.model.A)).max() > 1  # it goes on and on
+    assert (whole.reach, start.reach) == (0, 20)
+    assert float(start.errors[0]) < 0.8 * float(whole.errors[0])
+    assert start.model.largest_pole() > 0.985  # it goes on and on
 
 
 def test_inputs_that_do_not_vary_leave_finite_numbers():
@@ -232,6 +267,9 @@ def test_modes_go_to_the_component_whose_steps_fit_them():
     assert assign_modes(model, (30, 5, 1), 2) == [[1], [2, 3], [4, 0]]
     assert assign_modes(model, (1,), 5) == [[1, 2, 3, 4, 0]]
     assert assign_modes(model, (1,), 2) == [[1, 4]]  # a pair has no room beside the slow one
+    adding = replace(model, A=blocks(1.0, 0.999, 0.9, 0.5, 0.3))
+    assert assign_modes(adding, (30, 1), 2, 1) == [[0, 1], [2, 3]]
+    assert assign_modes(adding, (1, 1), 2, 1) == [[0, 1], [2]]  # the second one keeps room, too
 
 
 def test_an_order_is_not_chosen_for_what_noise_alone_explains():

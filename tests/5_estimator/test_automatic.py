@@ -135,9 +135,19 @@ def test_a_mode_that_hardly_fades_brings_an_integrator_as_a_further_rival():
     assert [name for name, _ in found.rivals] == ["linear", "integrator"]
     spec, reasons, *_ = found.rivals[1][1]
     assert spec.structure.integrators == 1
-    assert any(reason.startswith("an integrator: the slowest mode of that model fades in ") for reason in reasons)
+    assert any(reason.startswith("an integrator: a mode that does not oscillate fades in ") for reason in reasons)
     given = choose(make_spec({"integrators": 1}), [walk], validated=False)
     assert [(name, rival.spec.structure.integrators) for name, rival in given.rivals] == [("linear", 1)]
+    many = choose(make_spec({"integrators": 3}), [walk], validated=False)
+    assert many.linear is not None
+    assert [s.structure.latent_dim for s in (many.spec, many.linear.spec)] == [4, 4]
+    long = [Sequence(u, walk.outputs, name=f"{k}") for k in range(3)]
+    assert (
+        choose(make_spec({"integrators": 2}), [*long, *long], validated=False, rivals=False).spec.structure.latent_dim
+        == 4
+    )
+    wide = Sequence(np.tile(u, (4, 1)), np.tile(walk.outputs, (4, 1)))
+    assert choose(make_spec({"integrators": 2}), [wide], validated=False, rivals=False).spec.structure.latent_dim == 3
     assert [name for name, _ in choose(Spec(), [position(0, 1500)], validated=False).rivals] == ["linear"]
 
 

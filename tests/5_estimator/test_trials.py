@@ -57,7 +57,8 @@ def test_a_preset_start_that_explains_most_is_given_up_for_a_clearly_better_one(
 
 
 @pytest.mark.parametrize(
-    ("linear", "integrator", "winner"), [(0.7, 0.6, 1), (0.7, 0.75, 1), (0.7, 0.8, 0), (0.7, np.inf, 0)]
+    ("linear", "integrator", "winner"),
+    [(0.7, 0.6, 1), (0.7, 0.75, 1), (0.7, 0.8, 0), (0.7, np.inf, 0), (0.78, 0.81, 1), (0.85, 0.79, 1)],
 )
 def test_an_integrator_is_given_up_for_a_clearly_better_model_that_fades(linear, integrator, winner, monkeypatch):
     """A mode that hardly fades asks for it; short fits alone can seldom tell the two apart."""
@@ -71,7 +72,7 @@ def test_an_integrator_is_given_up_for_a_clearly_better_model_that_fades(linear,
     assert settled.spec.structure.integrators == winner
     title = "linear start with an integrator" if winner else "linear start"
     assert settled.reasons[-1].startswith(
-        f"a {title}: short fits leave 80 % from the preset start, 70 % from the linear start and "
+        f"a {title}: short fits leave 80 % from the preset start, {100 * linear:.2g} % from the linear start and "
     )
 
 
@@ -108,18 +109,19 @@ def test_a_trial_that_fails_has_lost(fault, monkeypatch):
 
 
 def test_a_trial_is_judged_by_whole_stretches_and_by_short_pieces(monkeypatch):
-    """Pieces come one after the other, each after as many rows before it; a recording without a past stays whole."""
+    """Pieces come one after the other, each after as many rows before it; the first may have no past."""
     data = linear_data(rows=320)
     past, s = data.take(slice(50)), data.take(slice(50, 320))
     judge = Judge(None, [s, data], "two", 0, (past, None))  # pyright: ignore[reportArgumentType]
     short = judge.cut(100)
-    assert [len(piece) for piece in short.unseen] == [100, 100, 320]
+    assert [len(piece) for piece in short.unseen] == [100] * 5
     np.testing.assert_array_equal(short.unseen[1].outputs, s.outputs[100:200])
     np.testing.assert_array_equal(short.pasts[1].outputs, s.outputs[:100])  # pyright: ignore
     assert (short.pasts[0], short.pasts[2]) == (past, None)
-    errors = iter((-1.0, -3.0))
+    errors = iter((-1.0, -3.0, 100.0, -3.0))
     monkeypatch.setattr(trials, "left_out_error", lambda _: next(errors))
     assert trials.trial_error([judge]) == -2.0
+    assert trials.trial_error([judge]) == 100.0  # a run that is not finite
 
 
 def test_the_error_is_the_mean_log_over_runs_and_outputs():

@@ -4,12 +4,11 @@ What spoke for the rules, and what against, is in docs/experiments.md. All data 
 constants, a mixture of restarts, and bands learned on folds. Where inputs act on outputs of their own row, there is
 feed-through. A few recordings have rivals: one component that starts from a linear model, with windows that start
 where a filter finds the state, and the same with an integrator where a mode hardly fades. Short fits decide
-(`mrgpssm.estimator.trials`). Many long recordings (four, with 5,000
-rows in all) also get averaged and delayed inputs and a learned noise law; a single one cannot show whether those carry
-over. Short data get one or two small components. A linear model is judged beside all of them.
+(`mrgpssm.estimator.trials`). Many long recordings (four, with 5,000 rows in all) also get averaged and delayed inputs
+and a learned noise law; a single one cannot show whether those carry over. Short data get one or two small components.
+A linear model is judged beside all of them.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from mrgpssm.errors import DataError
 from mrgpssm.spec import MEMORY, MOST_MEMORY, Spec, make_spec
 from mrgpssm.training.linear.deadtime import find_dead_times
 from mrgpssm.training.linear.feedthrough import one_step_errors, one_step_ratio
-from mrgpssm.training.linear.start import identify_start
+from mrgpssm.training.linear.start import find_again
 from mrgpssm.training.linear.subspace import Identified, identify
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
@@ -42,7 +41,6 @@ _MORE_ROWS, _MORE_STEPS = 600, 200  # of short data
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
 
 Settings = dict[str, Any]
-Look = Callable[[list[Recording]], Identified | None]
 
 
 class LinearRival(NamedTuple):
@@ -101,7 +99,8 @@ def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool 
         return own
     linear, near = make_linear(own.spec, orders), []
     if asked or len(training) < MANY:
-        near = find_orders(driven, identify_start)
+        again = [find_again(found, own) for found, own in zip(orders, _take_some(driven), strict=True)]
+        near = [found for found in again if found is not None]
     others = [
         (name, _complete(given, learned, [*why, *told], validated))
         for name, (learned, why) in _start_linear(settings, near, training, given)
@@ -121,6 +120,8 @@ def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: b
         chosen["restarts"] = max(chosen["restarts"], kept["ensemble"])
     if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
+    if "integrators" in kept and "latent_dim" not in kept:
+        chosen["latent_dim"] = max(chosen.get("latent_dim", _LEAST_ORDER), kept["integrators"] + 1)
     spec = make_spec(chosen | kept).complete()
     reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", "better than one of them as a rule"))
     if spec.bands.noise == "student":
@@ -233,11 +234,11 @@ def _take_some(training: list[Sequence]) -> list[list[Recording]]:
     return [[Recording(u, y[:, [c]]) for u, y in some] for c in columns]
 
 
-def find_orders(training: list[Sequence], look: Look = identify) -> list[Identified]:
+def find_orders(training: list[Sequence]) -> list[Identified]:
     """Linear models of all outputs; none where one of them has none, or rows are few."""
     if sum(map(len, training)) < _ENOUGH:
         return []
-    found = [look(own) for own in _take_some(training)]
+    found = [identify(own) for own in _take_some(training)]
     return [] if None in found else found  # pyright: ignore[reportReturnType]
 
 
@@ -249,15 +250,17 @@ def has_rival(training: list[Sequence]) -> bool:
 def make_linear(spec: Spec, orders: list[Identified]) -> LinearRival:
     """The linear model that the others must beat, with the delays, feed-through and bands of `spec`."""
     still = {"cycles": 0, "finetune": 0, "restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
-    own = spec.change(**_linear_structure(orders), **still, filters=(), inducing=1, window_start="cache")
+    own = spec.change(
+        **_linear_structure(orders, spec.structure.integrators), **still, filters=(), inducing=1, window_start="cache"
+    )
     return LinearRival(own, np.array([float(each.errors[0]) for each in orders]))
 
 
-def _linear_structure(orders: list[Identified]) -> Settings:
-    """One component that can hold the linear models of all outputs."""
+def _linear_structure(orders: list[Identified], integrators: int | None) -> Settings:
+    """One component that can hold the linear models of all outputs, beside so many integrators."""
     order, longest = max(each.settings.order for each in orders), max(each.model.memory() for each in orders)
-    memory = int(np.clip(round(_ROOM * longest), MEMORY, MOST_MEMORY))
-    structure: Settings = {"resolutions": (1,), "latent_dim": max(order, _LEAST_ORDER), "emission": "linear"}
+    memory, least = int(np.clip(round(_ROOM * longest), MEMORY, MOST_MEMORY)), max(_LEAST_ORDER, 1 + (integrators or 0))
+    structure: Settings = {"resolutions": (1,), "latent_dim": max(order, least), "emission": "linear"}
     return structure | {"start": "linear", "memory": memory}
 
 
@@ -272,15 +275,21 @@ def _start_linear(
         return []
     few = sum(map(len, training)) < _FEW
     kept = {key: settings[key] for key in ("feedthrough", "delays", "window", "buffer", "precision") if key in settings}
-    chosen = kept | _linear_structure(orders) | {"window_start": "filter", "restarts": 2, "ensemble": 2}
+    chosen = (
+        kept
+        | _linear_structure(orders, given.structure.integrators)
+        | {"window_start": "filter", "restarts": 2, "ensemble": 2}
+    )
     chosen |= {"learning_rate": 0.02, "samples": 10, "windows": 10, "cycles": 20, "steps": 100}
     chosen["inducing"] = _SHORT["inducing"] if few else 50
+    reach = max(each.reach for each in orders)
+    where = f"in runs of {reach} rows left out" if reach else "on rows left out"
     left, slowest = max(float(each.errors[0]) for each in orders), max(each.model.memory() for each in orders)
     reasons = [
         Reason(
             ("latent_dim", "start"),
             "{latent_dim} latent dimensions at every row, from a linear model on",
-            f"a linear model of that order leaves {100 * left:.0f} % of the deviation on rows left out",
+            f"a linear model of that order leaves {100 * left:.0f} % of the deviation {where}",
         ),
         Reason(("memory",), "a memory of {memory} rows", f"the slowest mode of that model fades in {slowest:.0f}"),
         Reason(("window_start",), "windows that start where a filter finds the state"),
@@ -288,7 +297,7 @@ def _start_linear(
     drift = min(each.model.drift_memory() for each in orders)
     if given.structure.integrators is not None or drift < _DRIFTS:
         return [("linear", (chosen, reasons))]
-    adds = Reason(("integrators",), "an integrator", f"the slowest mode of that model fades in {drift:.0f} rows")
+    adds = Reason(("integrators",), "an integrator", f"a mode that does not oscillate fades in {drift:.0f} rows")
     return [("linear", (chosen, reasons)), ("integrator", (chosen | {"integrators": 1}, [*reasons, adds]))]
 
 

@@ -138,9 +138,10 @@ def _print_blend(blend: Blend) -> None:
 def _print_model(model: MRGPSSM, what: str) -> None:
     """Scores on the files that were not trained on, and what calibration did to the bands of every output."""
     before, after = model.uncalibrated_scores_, model.validation_scores_
-    if model.fitted_.structure.integrators:
-        most = float(model.growth_.max())
-        say(f"An integrator does not fade: without noise it moves at most {most:.2g} deviations from row to row.")
+    structure = model.fitted_.structure
+    if adding := [part for part in range(len(structure.resolutions)) if structure.integrating(part)]:
+        most = float(model.growth_[:, adding].max())
+        say(f"An integrator does not fade: without noise its state moves at most {most:.2g} (scaled) from row to row.")
     if before is None or after is None:
         say("The bands are not calibrated: that takes --validation FILES or --folds 4.")
         return

@@ -31,15 +31,15 @@ Sequences = list[Sequence]
 
 def estimate_fit(selection: Selection, field: Field) -> dict[str, Any]:
     """What `MRGPSSM.estimate` returns: trials of all candidates, and the rest for the one that takes longest."""
-    costs = {name: _estimate_one(own.spec, field) for name, own in list_candidates(selection).items()}
+    candidates = list_candidates(selection)
+    costs = {name: _estimate_one(own.spec, field) for name, own in candidates.items()}
     longest = max(costs.values(), key=lambda cost: sum(cost["stages"].values()))
     tried: dict[str, float] = {}
-    if len(costs) > 1:
-        for name, own in list_candidates(selection).items():
-            short, cost = shorten(own.spec), costs[name]
-            share = _count_work(short) / max(_count_work(own.spec), 1)
-            runs = SAMPLES_SHARE * cost["stages"].get(RUNS, 0.0)
-            tried[name_trial(name)] = share * cost["stages"]["training"] + runs
+    for name, own in candidates.items() if len(candidates) > 1 else ():
+        cost, share = costs[name], _count_work(shorten(own.spec)) / max(_count_work(own.spec), 1)
+        runs = 2 * SAMPLES_SHARE * cost["stages"].get(RUNS, 0.0)  # over stretches, and over pieces of them
+        planned = cost["stages"]["training"] - cost["seconds"]
+        tried[name_trial(name)] = planned + share * cost["seconds"] + runs
     stages = tried | longest["stages"]
     if selection.linear is not None and RUNS in stages:
         linear = _time_plan(selection.linear.spec, field)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from mrgpssm.advice.automatic import choose
+from mrgpssm.advice.automatic import Selection, choose
 from mrgpssm.data import (
     Data,
     Inputs,
@@ -206,13 +206,20 @@ class MRGPSSM:
             of training and of every stage after it), `seconds` in all, and `megabytes`. Where trials decide what is
             trained, these are of the candidate that takes longest.
         """
-        training = as_list(sequences)
+        selection, training, held_out, _ = self._prepare(as_list(sequences), validation)
+        return estimate_fit(selection, Field(training, held_out, None))
+
+    def _prepare(
+        self, training: list[Sequence], validation: Data | None
+    ) -> tuple[Selection, list[Sequence], list[Sequence] | None, tuple[str, ...]]:
+        """What is chosen, the checked data, and what is doubtful about them, which people are warned of."""
         check_alike(training)
         selection = choose(self.spec, training, validation is not None)
         check_data(selection.spec, training)
         held_out = match_validation(selection.spec, training[0], validation)
-        warn_of(doubt_training(training, held_out or [], ask_of_data(selection.spec)))
-        return estimate_fit(selection, Field(training, held_out, None))
+        doubts = doubt_training(training, held_out or [], ask_of_data(selection.spec))
+        warn_of(doubts)
+        return selection, training, held_out, doubts
 
     def fit(
         self,
@@ -259,13 +266,7 @@ class MRGPSSM:
             FitError: No member could go on; the message names component, cycle and step.
             Interrupted: Ctrl-C or SIGTERM, where there is a `run_dir`; the message says how to go on.
         """
-        training = as_list(sequences, inputs, outputs, dt)
-        check_alike(training)
-        selection = choose(self.spec, training, validation is not None)
-        check_data(selection.spec, training)
-        held_out = match_validation(selection.spec, training[0], validation)
-        doubts = doubt_training(training, held_out or [], ask_of_data(selection.spec))
-        warn_of(doubts)
+        selection, training, held_out, doubts = self._prepare(as_list(sequences, inputs, outputs, dt), validation)
         with open_run(run_dir, checkpoint_seconds) as run:
             field = Field(training, held_out, run)
             spec, self.chosen_, *_ = selection = settle(selection, field, partial(reporter, progress))

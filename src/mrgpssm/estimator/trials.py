@@ -90,10 +90,10 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     if choice is not None:
         write_json(choice, errors)  # a run that goes on elsewhere goes on with the same winner
     ahead = _AHEAD if errors["preset"] < _MOST else 0.0
-    best = "linear"
-    if "integrator" in candidates and errors["integrator"] < errors["linear"] + _CLEAR:
-        best = "integrator"
+    best = min((name for name in candidates if name != "preset"), key=lambda name: errors[name])
     name = best if errors[best] < errors["preset"] - ahead else "preset"
+    if name == "linear" and "integrator" in candidates and errors["integrator"] < errors["linear"] + _CLEAR:
+        name = "integrator"
     *most, last = [f"{_share(errors[name])} from the {title}" for name, title in _TITLES.items() if name in candidates]
     shares = f"{', '.join(most)} and {last}"
     reason = f"a {_TITLES[name]}: short fits leave {shares} of the deviation on rows left out"
@@ -136,7 +136,8 @@ def prefer_linear(
 
 def trial_error(judges: SequenceOf[Judge]) -> float:
     """The mean of two errors: that of runs over whole stretches, and that of runs over short pieces of them."""
-    return float(np.mean([left_out_error(some) for some in (judges, [judge.cut(_PIECE) for judge in judges])]))
+    found = [left_out_error(some) for some in (judges, [judge.cut(_PIECE) for judge in judges])]
+    return _LOST if max(found) >= _LOST else float(np.mean(found))
 
 
 def left_out_error(judges: SequenceOf[Judge]) -> float:

@@ -38,11 +38,11 @@ class Judge:
     pasts: tuple[Sequence | None, ...] = ()
 
     def cut(self, rows: int) -> "Judge":
-        """The same over pieces of so many rows, each after as many before it; what has no past stays whole."""
+        """The same over pieces of so many rows, each after as many before it; what is left at an end is left out."""
         pairs: list[tuple[Sequence | None, Sequence]] = []
         for s, past in zip(self.unseen, self.pasts or (None,) * len(self.unseen), strict=True):
-            pairs.append((past, s if past is None else s.take(slice(rows))))
-            for first in range(rows, len(s) - rows + 1, rows) if past is not None else ():
+            pairs.append((past, s.take(slice(rows))))
+            for first in range(rows, len(s) - rows + 1, rows):
                 before = s.take(slice(first - rows, first))
                 seen = np.isfinite(before.outputs).any()
                 pairs.append((before if seen else None, s.take(slice(first, first + rows))))

@@ -161,4 +161,4 @@ def _init_mean(
     for state in range(integrators):
         whole[state, integrators + state % (latent_dim - integrators)] = preset.decay
     B, b = jnp.zeros((latent_dim, input_dim), dtype), jnp.zeros((latent_dim,), dtype)
-    return StableMean.of(jnp.asarray(whole, dtype), B, b, rho, integrators)
+    return StableMean.of(whole, B, b, rho, integrators)

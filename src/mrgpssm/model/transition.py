@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from mrgpssm.arrays.params import contraction, contraction_inverse, positive
 from mrgpssm.arrays.types import Array, Float, Scalar
@@ -100,16 +101,16 @@ class StableMean(AbstractMean):
     @classmethod
     def of(
         cls,
-        whole: Float[Array, "d d"],
+        whole: Float[Array, "d d"] | np.ndarray,
         B: Float[Array, "d u"],
         b: Float[Array, " d"],
         rho: float,
         integrators: int = 0,
     ) -> "StableMean":
         """The mean with this I + A."""
-        k = integrators
-        raw = jnp.zeros_like(whole).at[k:, k:].set(contraction_inverse(whole[k:, k:] / rho))
-        return cls(raw.at[:k, k:].set(whole[:k, k:]), B, b, rho, k)
+        k, fading, adding = integrators, whole[integrators:, integrators:], whole[:integrators, integrators:]
+        raw = jnp.zeros(whole.shape, b.dtype).at[:k, k:].set(jnp.asarray(adding, b.dtype))
+        return cls(raw.at[k:, k:].set(contraction_inverse(jnp.asarray(fading / rho, b.dtype))), B, b, rho, k)
 
     def matrices(self) -> tuple[Float[Array, "d d"], Float[Array, "d u"], Float[Array, " d"]]:
         k, raw = self.integrators, self.raw_contraction

@@ -64,14 +64,18 @@ def minimise(
 ) -> Solution | None:
     """The local minimum reached from these coefficients; None if no stretch has enough rows.
 
-    Without `direct`, an input acts from the next row on.
+    Without `direct`, an input acts from the next row on. None, too, if poles are so close that rounding takes them out
+    of the unit circle.
     """
     problem = _Problem(stretches, len(denominator), direct)
     if not problem.stretches:
         return None
+    start = problem.stabilise(denominator)
+    if not np.isfinite(problem.residual(start)).all():
+        return None
     found = least_squares(
         problem.residual,
-        problem.stabilise(denominator),
+        start,
         jac=lambda f: problem.solve(f).jacobian,  # pyright: ignore[reportArgumentType]
         x_scale="jac",
         max_nfev=evaluations,

@@ -18,7 +18,8 @@ states s of that component and any T, the sum x + T s has
 
     (x + T s)' = (x + T s) + T (A_s - I) s + (B_i + T B_s) u + b_i,
 
-and T leaves the least of B_i. A position then adds up velocities, and what is learned of these moves the position.
+and T leaves the least of B_i, as far as inputs move the other states. A position then adds up velocities, and what is
+learned of these moves the position.
 """
 
 import itertools
@@ -37,6 +38,7 @@ _VISIBLE = 1e-4  # share of Q that every state has
 _INSIDE = 1.5  # poles are at most 1 - 1.5 / memory, so that there is room below the bound for a norm
 _LEAST_ROWS = 20  # of a component, to see how far its states go
 _STILL = 1e-3  # the least deviation that states are scaled by
+_WEAK = 0.1  # inputs whose share in the other states is smaller move an integrator themselves
 _SPARE_POLE, _SPARE_SEED = 0.9, 0  # states that no mode has taken: random inputs, not yet seen in the output
 
 
@@ -72,17 +74,18 @@ def find_start(
     """The linear model of some recordings as components of `latent_dim` states; None if none could be identified.
 
     A mode that is slower than the memory of the slowest component is identified as one of that memory. That component
-    has so many integrators. Where windows are started by a filter, it is the model of `identify_start`.
+    has so many integrators. Where windows are started by a filter, it is the model of `find_again`.
     """
     largest = 1 - _INSIDE / memory
     most, bound = latent_dim * len(resolutions), largest ** (1 / max(resolutions))
-    look = identify_start if filtered else identify
-    found = look(recordings, most, largest=bound, integrators=integrators)
+    found = identify(recordings, most, largest=bound, integrators=integrators)
+    if filtered:
+        found = find_again(found, recordings, most, bound, integrators)
     if found is None:
         return None
     model, inputs = found.model, np.concatenate([r.inputs for r in recordings])
     parts = []
-    for R, rows in zip(resolutions, assign_modes(model, resolutions, latent_dim), strict=True):
+    for R, rows in zip(resolutions, assign_modes(model, resolutions, latent_dim, integrators), strict=True):
         driven = np.column_stack([model.B[rows], model.b[rows]])
         A, B = hold(model.A[np.ix_(rows, rows)], driven, R)
         seen = inputs[::R] if len(inputs) > _LEAST_ROWS * R else inputs
@@ -94,14 +97,17 @@ def find_start(
     return LinearStart(tuple(shift(parts, model.c)), found.errors)
 
 
-def identify_start(
-    recordings: list[Recording], most: int = ORDERS[-1], largest: float = LARGEST_POLE, integrators: int = 0
+def find_again(
+    found: Identified | None,
+    recordings: list[Recording],
+    most: int = ORDERS[-1],
+    largest: float = LARGEST_POLE,
+    integrators: int = 0,
 ) -> Identified | None:
-    """The model of `identify`; where its free runs lose the state, that of short runs.
+    """The model that was identified; where its free runs lose the state, that of short runs.
 
     Windows that a filter starts are short, and need a model that is right over a few rows.
     """
-    found = identify(recordings, most, largest=largest, integrators=integrators)
     if found is not None and float(np.max(found.errors)) < _LOST:
         return found
     return identify(recordings, most, largest=largest, integrators=integrators, reach=_REACH) or found
@@ -114,17 +120,22 @@ def shift(parts: list[LinearPart], offset: np.ndarray) -> list[LinearPart]:
     return [p._replace(rest=own, b=p.b + own - p.A @ own) for p, own in zip(parts, each, strict=True)]
 
 
-def assign_modes(model: StateSpace, resolutions: tuple[int, ...], latent_dim: int) -> list[list[int]]:
+def assign_modes(
+    model: StateSpace, resolutions: tuple[int, ...], latent_dim: int, integrators: int = 0
+) -> list[list[int]]:
     """The states of every component; those of a pair of poles stay together. Fast modes may find no room.
 
-    A is block-diagonal, with one row for a real pole and two for a pair.
+    A is block-diagonal, with one row for a real pole and two for a pair. Every slowest component keeps room for so many
+    integrators; all that were identified go to the first of them.
     """
     found: list[list[int]] = [[] for _ in resolutions]
     slow_first = sorted(range(len(resolutions)), key=lambda part: -resolutions[part])
+    room = [latent_dim - (integrators if R == max(resolutions) else 0) for R in resolutions]
+    room[slow_first[0]] += integrators
     for rows in sorted(_blocks(model.A), key=lambda rows: -_time_constant(model.A, rows)):
         own = [p for p in slow_first if resolutions[p] * _STEPS <= _time_constant(model.A, rows)] or slow_first[-1:]
         others = [p for p in slow_first[::-1] if p not in own]
-        home = next((p for p in [*own, *others] if len(found[p]) + len(rows) <= latent_dim), None)
+        home = next((p for p in [*own, *others] if len(found[p]) + len(rows) <= room[p]), None)
         if home is not None:
             found[home] += rows
     return found
@@ -182,7 +193,7 @@ def add_integrators(part: LinearPart, driven: np.ndarray, C: np.ndarray, count: 
     sizes = np.where(sizes > 0, sizes, 1.0)
     driven, C, B = driven * sizes[:, None], C / sizes, part.B[:own]
     T = np.zeros((count, len(part.A)))
-    T[:, :own] = -driven[:, :-1] @ np.linalg.pinv(B)
+    T[:, :own] = -driven[:, :-1] @ np.linalg.pinv(B, rcond=_WEAK)
     A = np.eye(count + len(part.A))
     A[count:, count:], A[:count, count:] = part.A, T @ (part.A - np.eye(len(part.A)))
     B = np.concatenate([driven[:, :-1] + T @ part.B, part.B])

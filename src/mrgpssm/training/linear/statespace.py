@@ -58,7 +58,7 @@ class StateSpace:
         return float(-1 / np.log(np.clip(np.max(size[size < INTEGRATES], initial=0.0), 1e-9, 1 - 1e-9)))
 
     def drift_memory(self) -> float:
-        """The longest time constant, in rows, of a mode that does not turn; 0 where there is none."""
+        """The longest time constant, in rows, of a mode that does not oscillate; 0 where there is none."""
         poles = np.linalg.eigvals(self.A)
         real = np.real(poles[(np.imag(poles) == 0) & (np.real(poles) > 0)])
         return float(-1 / np.log(np.clip(np.max(real), 1e-9, 1 - 1e-9))) if len(real) else 0.0

@@ -89,11 +89,15 @@ def list_settings(
 
 @dataclass(frozen=True)
 class Identified:
-    """A linear model of all recordings, and the root mean square error (D_y,) of free runs over rows left out."""
+    """A linear model of all recordings, and the root mean square error (D_y,) of free runs over rows left out.
+
+    With a `reach`, these are runs of so many rows.
+    """
 
     settings: SubspaceSettings
     model: StateSpace
     errors: np.ndarray
+    reach: int = 0
 
 
 def identify(
@@ -126,12 +130,13 @@ def identify(
             found.append((score, settings, np.sqrt(np.nansum(squares, axis=0) / counts)))
 
     with threadpool_limits(1, user_api="blas"):  # the matrices are small
-        for settings in list_settings(recordings, tuple(o for o in ORDERS if integrators < o <= most)):
+        orders = tuple(o for o in ORDERS if integrators < o <= most) or (most,)
+        for settings in list_settings(recordings, orders):
             attempt(settings)
         if found and not integrators and not reach and measured.shape[1] == 1:
             attempt(replace(_smallest(found)[0][1], refined=True))
         models = ((settings, search.fit_whole(settings), errors) for _, settings, errors in _smallest(found))
-        return next((Identified(s, model, errors) for s, model, errors in models if model is not None), None)
+        return next((Identified(s, model, errors, reach) for s, model, errors in models if model is not None), None)
 
 
 def _smallest(found: list[tuple[float, SubspaceSettings, np.ndarray]]) -> list:
