@@ -206,20 +206,19 @@ class MRGPSSM:
             of training and of every stage after it), `seconds` in all, and `megabytes`. Where trials decide what is
             trained, these are of the candidate that takes longest.
         """
-        selection, training, held_out, _ = self._prepare(as_list(sequences), validation)
+        selection, training, held_out, doubts = self._prepare(as_list(sequences), validation)
+        warn_of(doubts)
         return estimate_fit(selection, Field(training, held_out, None))
 
     def _prepare(
         self, training: list[Sequence], validation: Data | None
     ) -> tuple[Selection, list[Sequence], list[Sequence] | None, tuple[str, ...]]:
-        """What is chosen, the checked data, and what is doubtful about them, which people are warned of."""
+        """What is chosen, the checked data, and what is doubtful about them."""
         check_alike(training)
         selection = choose(self.spec, training, validation is not None)
         check_data(selection.spec, training)
         held_out = match_validation(selection.spec, training[0], validation)
-        doubts = doubt_training(training, held_out or [], ask_of_data(selection.spec))
-        warn_of(doubts)
-        return selection, training, held_out, doubts
+        return selection, training, held_out, doubt_training(training, held_out or [], ask_of_data(selection.spec))
 
     def fit(
         self,
@@ -267,6 +266,7 @@ class MRGPSSM:
             Interrupted: Ctrl-C or SIGTERM, where there is a `run_dir`; the message says how to go on.
         """
         selection, training, held_out, doubts = self._prepare(as_list(sequences, inputs, outputs, dt), validation)
+        warn_of(doubts)
         with open_run(run_dir, checkpoint_seconds) as run:
             field = Field(training, held_out, run)
             spec, self.chosen_, *_ = selection = settle(selection, field, partial(reporter, progress))
