@@ -14,8 +14,9 @@ import numpy as np
 from mrgpssm.advice.automatic import Selection
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Sequence
+from mrgpssm.errors import DataError
 from mrgpssm.estimator.choosing import best_restarts
-from mrgpssm.estimator.fitting import make_judges
+from mrgpssm.estimator.fitting import check_data, make_judges
 from mrgpssm.estimator.trials import SAMPLES_SHARE, Field, list_candidates, name_trial, shorten
 from mrgpssm.estimator.unseen import RUNS, Judge, calibrate_model
 from mrgpssm.prediction.fitted import FittedModel
@@ -31,8 +32,15 @@ Sequences = list[Sequence]
 
 def estimate_fit(selection: Selection, field: Field) -> dict[str, Any]:
     """What `MRGPSSM.estimate` returns: trials of all candidates, and the rest for the one that takes longest."""
-    candidates = list_candidates(selection)
-    costs = {name: _estimate_one(own.spec, field) for name, own in candidates.items()}
+    candidates, costs = list_candidates(selection), {}
+    for name, own in list(candidates.items()):
+        try:
+            check_data(own.spec, field.training)
+            costs[name] = _estimate_one(own.spec, field)
+        except DataError:
+            if own is selection:
+                raise
+            del candidates[name]  # its trial would be lost at once
     longest = max(costs.values(), key=lambda cost: sum(cost["stages"].values()))
     tried: dict[str, float] = {}
     for name, own in candidates.items() if len(candidates) > 1 else ():
