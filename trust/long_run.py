@@ -46,7 +46,7 @@ def walk(model: MRGPSSM, inputs: np.ndarray, samples: int) -> tuple[bool, list[i
     sequence = Sequence(
         inputs, np.full((len(inputs), 1), np.nan), fitted.dt, None, fitted.input_names, fitted.output_names
     )
-    for piece in _pieces(fitted, [sequence], None, samples, 0, 1):
+    for piece in _pieces(fitted, [sequence], (), samples, 0, 1):
         finite &= bool(np.isfinite(piece.outputs).all())
         held.append(resident())
     return finite, held

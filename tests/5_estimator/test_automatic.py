@@ -54,7 +54,7 @@ def test_long_data_get_their_time_constants_averages_and_folds():
     assert options.structure.filters[0] == 10
     assert options.structure.filters[-1] == 10 * max(options.structure.resolutions)
     assert 1 <= options.structure.delays[0] <= 10
-    assert (options.bands.folds, options.bands.noise, options.training.ensemble) == (4, "student", 3)
+    assert (options.bands.folds, options.bands.noise, options.training.ensemble) == (4, "student", 4)
     assert any(reason.startswith("noise with heavy tails") for reason in reasons)
     assert choose_drive(data) == options.structure.drive
     assert any("holds 10 windows" in reason for reason in reasons)
@@ -70,14 +70,14 @@ def test_few_long_recordings_get_their_time_constants_and_nothing_that_needs_mor
         options.bands.noise,
     ) == ((), (), "gaussian")
     assert choose_drive(long_data(2)) == options.structure.drive
-    assert (options.structure.latent_dim, options.training.ensemble, options.bands.folds) == (2, 3, 4)
+    assert (options.structure.latent_dim, options.training.ensemble, options.bands.folds) == (2, 4, 4)
 
 
 def test_short_data_get_small_models():
     options = choose(Spec(), [recording(0)], validated=False).spec
     assert (options.structure.inducing, options.training.ensemble, options.bands.folds, options.bands.noise) == (
         20,
-        5,
+        4,
         4,
         "gaussian",
     )
@@ -107,11 +107,11 @@ def test_a_few_recordings_have_a_rival_that_starts_from_a_linear_model():
     assert found.linear.errors.shape == (1,)
     assert choose(make_spec({"folds": 0}), data, validated=False).rivals == ()  # nothing would judge it
     for given in ({"emission": "identity"}, {"start": "preset"}, {"cascade": True}, {"joint": True}):
-        assert choose(make_spec(given), data, validated=False)[2:] == ((), None)
+        assert choose(make_spec(given), data, validated=False)[2:] == ((), None, None)
     asked = choose(make_spec({"start": "linear"}), data, validated=False, rivals=False)
     assert (asked.spec.structure.emission, asked.spec.structure.latent_dim) == ("linear", spec.structure.latent_dim)
     assert asked.rivals == ()
-    assert choose(Spec(), data, validated=False, rivals=False)[2:] == ((), None)
+    assert choose(Spec(), data, validated=False, rivals=False)[2:] == ((), None, None)
     many = choose(Spec(), [wiener_hammerstein(k, 800) for k in range(4)], False)
     assert many.rivals == ()
     assert many.linear is not None
@@ -177,6 +177,27 @@ def test_a_dead_time_becomes_a_delay():
         np.testing.assert_array_equal(find_dead_times([Recording(np.full((90, 1), value), data.outputs[:90])]), [-1])
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, (4, 4, 4)),
+        ({"cycles": 3}, (4, 4, 2)),
+        ({"folds": 3, "fold_restarts": 2}, (6, 6, 4)),
+        ({"refit": 1}, (4, 4, 1)),
+        ({"refit": 0}, (5, 5, 0)),
+        ({"restarts": 3}, (3, 3, 0)),
+        ({"folds": 0}, (5, 5, 0)),
+        ({"early_stopping": True}, (5, 5, 0)),
+        ({"cycles": 0}, (5, 5, 0)),
+    ],
+)
+def test_restarts_come_from_the_folds_unless_something_else_is_given(given, found):
+    spec = choose(make_spec(given), [recording(0)], validated=False).spec
+    spec.check_refit()
+    assert (spec.training.restarts, spec.training.ensemble, spec.training.refit) == found
+    assert choose(Spec(), [recording(0)], validated=True).spec.training.refit == 0
+
+
 def test_an_ensemble_that_is_given_has_as_many_restarts():
     found = choose(make_spec({"ensemble": 4}), [wiener_hammerstein(0, 400)], validated=False)
     assert found.spec.training.restarts == 5
@@ -229,7 +250,7 @@ def test_what_is_given_is_kept_and_not_explained():
     assert (settings["latent_dim"], settings["inducing"], settings["folds"]) == (3, 9, 2)
     assert (settings["restarts"], settings["ensemble"], settings["filters"]) == (2, 2, ())
     assert not any("latent" in reason or "folds" in reason for reason in reasons)
-    assert "the mixture of 2 restarts: better than one of them as a rule" in reasons
+    assert "the mixture of 2 restarts: better than one as a rule" in reasons
 
 
 def test_what_is_said_is_what_was_done():

@@ -1,6 +1,8 @@
 """Short fits decide where training starts, and a linear model that is better in the end is what people get."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,7 +14,8 @@ from mrgpssm import MRGPSSM, Bands, Sequence, Training, load
 from mrgpssm.advice.automatic import choose
 from mrgpssm.errors import DataError, FitError, Interrupted
 from mrgpssm.estimator import trials
-from mrgpssm.estimator.trials import LINEAR, Field, left_out_error, settle
+from mrgpssm.estimator.fitting import Field
+from mrgpssm.estimator.trials import LINEAR, left_out_error, settle
 from mrgpssm.estimator.unseen import Judge
 from mrgpssm.file import make_directory, read_json, write_json
 from mrgpssm.training.progress import reporter
@@ -27,6 +30,14 @@ def linear_data(rows: int = 320, noise: float = 0.02, seed: int = 0) -> Sequence
     u = rng.standard_normal(rows)
     y = np.asarray(lfilter([0, 0.1, 0.08], [1, -1.6, 0.8], u))
     return Sequence(u[:, None], (y + noise * rng.standard_normal(rows))[:, None], name="linear")
+
+
+def judge_by(monkeypatch, error: Callable[[], float]) -> None:
+    """Trials that train nothing and have these errors."""
+    monkeypatch.setattr(trials, "train_some", lambda *_: None)
+    monkeypatch.setattr(trials, "FleetFit", SimpleNamespace(of=lambda _: None))
+    monkeypatch.setattr(trials, "_list_judges", lambda *_: [])
+    monkeypatch.setattr(trials, "trial_error", lambda _: error())
 
 
 def watch(resolutions: tuple[int, ...], label: str):
@@ -46,8 +57,7 @@ def watch(resolutions: tuple[int, ...], label: str):
 def test_a_preset_start_that_explains_most_is_given_up_for_a_clearly_better_one(preset, linear, winner, monkeypatch):
     data, errors = [linear_data()], iter((preset, linear))
     found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
-    monkeypatch.setattr(Field, "learn", lambda *_: [])
-    monkeypatch.setattr(trials, "trial_error", lambda _: np.log(next(errors)))
+    judge_by(monkeypatch, lambda: np.log(next(errors)))
     settled = settle(found, Field(data, None, None), watch)
     assert settled.spec.training.start == winner
     assert (settled.rivals, settled.linear) == ((), found.linear)
@@ -66,8 +76,7 @@ def test_an_integrator_is_given_up_for_a_clearly_better_model_that_fades(linear,
     found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
     ((_, fading),) = found.rivals
     third = fading._replace(spec=fading.spec.change(integrators=1))
-    monkeypatch.setattr(Field, "learn", lambda *_: [])
-    monkeypatch.setattr(trials, "trial_error", lambda _: np.log(next(errors)))
+    judge_by(monkeypatch, lambda: np.log(next(errors)))
     settled = settle(found._replace(rivals=(("linear", fading), ("integrator", third))), Field(data, None, None), watch)
     assert settled.spec.structure.integrators == winner
     title = "linear start with an integrator" if winner else "linear start"
@@ -97,13 +106,12 @@ def test_an_estimate_counts_trials_and_the_linear_model():
 def test_a_trial_that_fails_has_lost(fault, monkeypatch):
     data = [linear_data()]
 
-    def learn(_, spec, name, report):
-        if name == "linear":
+    def learn(_, spec, *__):
+        if spec.training.start == "linear":
             raise fault("no")
-        return []
 
-    monkeypatch.setattr(Field, "learn", learn)
-    monkeypatch.setattr(trials, "trial_error", lambda _: 0.0)
+    judge_by(monkeypatch, lambda: 0.0)
+    monkeypatch.setattr(trials, "train_some", learn)
     found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
     assert settle(found, Field(data, None, None), watch).spec.training.start == "preset"
 
@@ -137,7 +145,7 @@ def test_the_error_is_the_mean_log_over_runs_and_outputs():
     fitted = MRGPSSM((1,), inducing=4)
     fitted.fitted_ = model
     for s, past in ((first, None), (half, first)):
-        run = fitted.simulate(s, warmup=past, samples=30)
+        run = fitted.simulate(s, warmup=past, samples=100)
         expected.append(np.sqrt(np.nanmean((run.mean - s.outputs) ** 2, axis=0)) / model.scaling.output_sd)
     np.testing.assert_allclose(left_out_error([judge]), np.mean(np.log(expected)), rtol=1e-4)
 
@@ -190,8 +198,28 @@ def test_a_run_that_goes_on_keeps_the_winner_of_its_trials(tmp_path, monkeypatch
     found = choose(MRGPSSM(training=SMALL).spec, data, validated=False)
     make_directory(root / "trials")
     write_json(root / "trials" / "choice.json", {"preset": -1.0, "linear": -3.0})
-    monkeypatch.setattr(Field, "learn", lambda *_: pytest.fail("nothing is tried again"))
+    tried: list[str] = []
+    monkeypatch.setattr(trials, "train_some", lambda field, spec, *_: tried.append(spec.training.start))
     assert settle(found, Field(data, None, RunDirectory(root)), watch).spec.training.start == "linear"
+    assert tried == ["linear"]  # it goes on from the last checkpoint of its trial
+
+
+@pytest.mark.once
+def test_the_winner_goes_on_from_its_trial(monkeypatch):
+    """What is learned is the same as without a trial; nothing is trained twice."""
+    data, counts = linear_data(), []
+    judge_by_start = {"preset": -1.0, "linear": -3.0}
+    names = iter(judge_by_start)
+    monkeypatch.setattr(trials, "trial_error", lambda _: judge_by_start[next(names)])
+    monkeypatch.setattr("mrgpssm.estimator.estimator.prefer_linear", lambda *_: None)
+    training = replace(SMALL, cycles=4, restarts=None)
+    tried = MRGPSSM(inducing=4, training=training)
+    tried.fit(data, progress=False, callbacks=[lambda p: counts.append(p.done)])
+    spec = tried.fitted_.spec
+    alone = MRGPSSM.from_spec(spec).fit(data, progress=False)
+    assert (spec.training.start, spec.training.refit, trials.count_cycles(spec)) == ("linear", 2, 4)
+    assert counts[0] > 4 * training.steps
+    np.testing.assert_array_equal(tried.bounds_, alone.bounds_)
 
 
 def test_a_run_that_turns_out_not_finite_has_lost():

@@ -9,6 +9,7 @@ and a learned noise law; a single one cannot show whether those carry over. Shor
 A linear model is judged beside all of them.
 """
 
+import math
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +21,8 @@ from mrgpssm.arrays.drive import Drive
 from mrgpssm.data import Scaling, Sequence, apply_drive, fill
 from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import DataError
-from mrgpssm.spec import MEMORY, MOST_MEMORY, Spec, make_spec
+from mrgpssm.spec import MEMORY, MOST_MEMORY, Spec, Training, fix, make_spec
+from mrgpssm.training import Snapshot
 from mrgpssm.training.linear.deadtime import find_dead_times
 from mrgpssm.training.linear.feedthrough import one_step_errors, one_step_ratio
 from mrgpssm.training.linear.start import find_again
@@ -29,6 +31,7 @@ from mrgpssm.training.linear.subspace import Identified, identify
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
+_REFIT = 0.4  # of the cycles: as many more, with all data, make the models of the folds the restarts
 _ENOUGH, _FEW = 200, 1500  # rows that a linear model needs; rows up to which a Gaussian process beside it is small
 _LEAST_ORDER, _ROOM = 2, 4  # of a component that starts linear; its memory over that of the slowest mode
 _DRIFTS = 100  # rows: a mode that fades no sooner may be an integrator
@@ -53,13 +56,15 @@ class LinearRival(NamedTuple):
 class Selection(NamedTuple):
     """A specification without None, and one sentence about each option that was chosen.
 
-    `rivals`, by name, are to be tried against it by short fits. Where it has learned, `linear` may still be better.
+    `rivals`, by name, are to be tried against it by some cycles of training; `begun` is where the winner then stands.
+    Where it has learned, `linear` may still be better.
     """
 
     spec: Spec
     reasons: tuple[str, ...]
     rivals: tuple[tuple[str, "Selection"], ...] = ()
     linear: LinearRival | None = None
+    begun: Snapshot | None = None
 
 
 class Reason(NamedTuple):
@@ -122,14 +127,25 @@ def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: b
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
     if "integrators" in kept and "latent_dim" not in kept:
         chosen["latent_dim"] = max(chosen.get("latent_dim", _LEAST_ORDER), kept["integrators"] + 1)
+    chosen |= _take_folds(chosen | kept, kept)
     spec = make_spec(chosen | kept).complete()
-    reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", "better than one of them as a rule"))
+    why = "the models of the folds, trained on with all data" if spec.training.refit else "better than one as a rule"
+    reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", why))
     if spec.bands.noise == "student":
         reasons.append(Reason(("noise",), "noise with heavy tails and a width of its own at every row"))
     bands = "the validation sequences" if validated else "{folds} folds, each leaving a part out"
     reasons.append(Reason(("folds",), f"bands: learned on {bands}"))
     values = {key: _list(value) if isinstance(value, tuple) else value for key, value in spec.flat().items()}
     return Selection(spec, tuple(reason.write(values) for reason in reasons if not kept.keys() >= set(reason.options)))
+
+
+def _take_folds(options: Settings, kept: Settings) -> Settings:
+    """Restarts that go on from the models of the folds, where nothing that was given speaks of others."""
+    cycles, count = options.get("cycles", fix(Training()).cycles), options["folds"] * options.get("fold_restarts", 1)
+    refit = kept.get("refit", math.ceil(_REFIT * cycles))
+    if not refit or not count or kept.keys() & {"restarts", "ensemble"} or kept.get("early_stopping"):
+        return {}
+    return {"restarts": count, "ensemble": count, "refit": refit}
 
 
 def choose_drive(training: list[Sequence]) -> Drive:
@@ -249,10 +265,10 @@ def has_rival(training: list[Sequence]) -> bool:
 
 def make_linear(spec: Spec, orders: list[Identified]) -> LinearRival:
     """The linear model that the others must beat, with the delays, feed-through and bands of `spec`."""
-    still = {"cycles": 0, "finetune": 0, "restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
-    own = spec.change(
-        **_linear_structure(orders, spec.structure.integrators), **still, filters=(), inducing=1, window_start="cache"
-    )
+    still = {"cycles": 0, "finetune": 0, "refit": 0, "early_stopping": False, "window_start": "cache"}
+    once = {"restarts": 1, "ensemble": 1, "fold_restarts": 1}
+    structure = _linear_structure(orders, spec.structure.integrators)
+    own = spec.change(**structure, **still, **once, filters=(), inducing=1)
     return LinearRival(own, np.array([float(each.errors[0]) for each in orders]))
 
 

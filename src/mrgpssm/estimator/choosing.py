@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.data import Scaling, Sequence
@@ -20,7 +21,7 @@ Ensemble = tuple[tuple[SSM[Component], ...], ...]
 def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
     """The restarts with the best bounds, for every output."""
     groups = spec.structure.groups(len(first.output_names))
-    each = spec.training.restarts + spec.fold_members
+    each = spec.members
     bounds = fleet.bounds.reshape(len(groups), each)[:, : spec.training.restarts]
     lost = [first.output_names[g[0]] for g, row in zip(groups, bounds, strict=True) if not np.isfinite(row).any()]
     if lost:
@@ -34,7 +35,7 @@ def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence
     skipped = np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : spec.training.restarts]
     return FittedModel(
         structure=spec.structure,
-        ensemble=tuple(tuple(_member(fleet, i) for i in ranked[:, number]) for number in range(rounds)),
+        ensemble=tuple(tuple(_member(fleet.state.ssm, i) for i in ranked[:, number]) for number in range(rounds)),
         scaling=scaling,
         input_names=first.input_names,
         output_names=first.output_names,
@@ -50,16 +51,15 @@ def fold_ensembles(spec: Spec, fleet: FleetFit, groups: int) -> Iterator[tuple[i
 
     A fold that was given up is left out.
     """
-    restarts, each = spec.bands.fold_restarts, spec.training.restarts + spec.fold_members
-    places = np.arange(groups * each).reshape(groups, each)[:, spec.training.restarts :]
-    places = places.reshape(groups, spec.bands.folds, restarts)
+    places = np.arange(groups * spec.members).reshape(groups, spec.members)[:, spec.members - spec.fold_members :]
+    places = places.reshape(groups, spec.bands.folds, spec.bands.fold_restarts)
     bounds = np.where(fleet.alive, fleet.bounds, -np.inf)
     for k in range(spec.bands.folds):
         own = np.take_along_axis(places[:, k], rank_restarts(bounds[places[:, k]]), axis=1)
         rounds = min(spec.training.ensemble, int(fleet.alive[own].sum(axis=1).min()))
         if rounds:
-            yield k, tuple(tuple(_member(fleet, i) for i in own[:, number]) for number in range(rounds))
+            yield k, tuple(tuple(_member(fleet.of_folds, i) for i in own[:, number]) for number in range(rounds))
 
 
-def _member(fleet: FleetFit, index: int) -> SSM[Component]:
-    return jax.tree.map(lambda x: x[int(index)], fleet.state.ssm)
+def _member(ssm: SSM[Component], index: int) -> SSM[Component]:
+    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[index]), ssm)  # on the host: nothing to compile

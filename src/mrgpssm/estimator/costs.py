@@ -16,8 +16,8 @@ from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.estimator.choosing import best_restarts
-from mrgpssm.estimator.fitting import check_data, make_judges
-from mrgpssm.estimator.trials import SAMPLES_SHARE, Field, list_candidates, name_trial, shorten
+from mrgpssm.estimator.fitting import Field, check_data, make_judges
+from mrgpssm.estimator.trials import count_cycles, list_candidates, name_trial
 from mrgpssm.estimator.unseen import RUNS, Judge, calibrate_model
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.spec import Spec
@@ -44,22 +44,18 @@ def estimate_fit(selection: Selection, field: Field) -> dict[str, Any]:
     longest = max(costs.values(), key=lambda cost: sum(cost["stages"].values()))
     tried: dict[str, float] = {}
     for name, own in candidates.items() if len(candidates) > 1 else ():
-        cost, share = costs[name], _count_work(shorten(own.spec)) / max(_count_work(own.spec), 1)
-        runs = 2 * SAMPLES_SHARE * cost["stages"].get(RUNS, 0.0)  # over stretches, and over pieces of them
+        training, cost = own.spec.training, costs[name]
+        share = count_cycles(own.spec) / max(training.cycles + training.finetune + training.refit, 1)
+        runs = 2 * cost["stages"].get(RUNS, 0.0)  # over stretches, and over pieces of them
         planned = cost["stages"]["training"] - cost["seconds"]
         tried[name_trial(name)] = planned + share * cost["seconds"] + runs
+        cost["stages"]["training"] -= share * cost["seconds"]  # the winner goes on from there
     stages = tried | longest["stages"]
     if selection.linear is not None and RUNS in stages:
         linear = _time_plan(selection.linear.spec, field)
-        stages["a linear model beside it"] = linear + 2 * SAMPLES_SHARE * stages[RUNS]
+        stages["a linear model beside it"] = linear + stages[RUNS]
     rows = sum(map(len, field.training))
     return longest | {"rows": rows, "stages": stages, "seconds": sum(stages.values())}
-
-
-def _count_work(spec: Spec) -> int:
-    """Gradient steps of all models of an output."""
-    cycles = spec.training.cycles + spec.training.finetune
-    return cycles * spec.training.steps * (spec.training.restarts + spec.fold_members)
 
 
 def _time_plan(spec: Spec, field: Field) -> float:
@@ -77,7 +73,7 @@ def _estimate_one(spec: Spec, field: Field) -> dict[str, Any]:
         plan, ssm = make_plan(spec, field.training, scaling, field.held_out or [])
         start, planned = begin(plan, ssm), time.perf_counter() - began
         cost = estimate(plan, start)
-    untrained = FleetFit(start.state, np.zeros(len(start.alive)), start.alive, ())
+    untrained = FleetFit.of(start)
     model = best_restarts(spec, untrained, scaling, field.training[0])
     judges = lambda *given: make_judges(model, untrained, *given)  # noqa: E731
     later = time_stages(model, field.training, field.held_out, judges)
@@ -91,13 +87,13 @@ def time_stages(
     make_judges: Callable[[Sequences, Sequences | None], list[Judge]],
 ) -> dict[str, float]:
     """Seconds of every stage after training."""
-    few = make_judges([_begin(training)], [_begin(held_out)] if held_out else None)
-    if not few:
+    begin = [_begin(training)], [_begin(held_out)] if held_out else None
+    if not (few := make_judges(*begin)):
         return {}
     growth = _count_rows(make_judges(training, held_out)) / _count_rows(few)
     calibrate_model(model, few, lambda *_: None)  # compiles
     stamps: list[tuple[str, float]] = []
-    calibrate_model(model, few, lambda stage, _: stamps.append((stage, time.perf_counter())))
+    calibrate_model(model, make_judges(*begin), lambda stage, _: stamps.append((stage, time.perf_counter())))
     stamps.append(("", time.perf_counter()))
     seconds: dict[str, float] = {}
     for (stage, began), (_, ended) in itertools.pairwise(stamps):

@@ -28,9 +28,18 @@ from mrgpssm.data import (
 from mrgpssm.data.doubts import doubt_inputs, doubt_scores, doubt_training, warn_of
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.costs import estimate_fit
-from mrgpssm.estimator.fitting import ask_of_data, check_data, judge, leave_model, make_judges, match_validation, train
+from mrgpssm.estimator.fitting import (
+    Field,
+    ask_of_data,
+    check_data,
+    judge,
+    leave_model,
+    make_judges,
+    match_validation,
+    train,
+)
 from mrgpssm.estimator.params import check_section, get_params, set_params
-from mrgpssm.estimator.trials import LINEAR, Field, prefer_linear, settle
+from mrgpssm.estimator.trials import LINEAR, prefer_linear, settle
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
 from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
@@ -273,7 +282,7 @@ class MRGPSSM:
             announce(self.chosen_ if progress else ())
             with reporter(progress, spec.structure.resolutions) as shown:
                 scaling = field.scale(spec)
-                fleet = train(run, spec, training, scaling, held_out, tell_all(shown.steps, *callbacks))
+                fleet = train(field, spec, tell_all(shown.steps, *callbacks), selection.begun)
                 model = best_restarts(spec, fleet, scaling, training[0])
                 judges = make_judges(model, fleet, training, held_out)
                 found = prefer_linear(selection, field, judges, shown.stage)

@@ -1,9 +1,10 @@
 """The stages of a fit: options against data, training, and what is learned on data left out."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import (
@@ -11,6 +12,7 @@ from mrgpssm.data import (
     Scaling,
     Seen,
     Sequence,
+    apply_drive,
     as_list,
     check_alike,
     check_lengths,
@@ -21,12 +23,12 @@ from mrgpssm.data import (
 from mrgpssm.data.doubts import Asked
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.choosing import fold_ensembles
-from mrgpssm.estimator.unseen import Judge, Judged, calibrate_model
+from mrgpssm.estimator.unseen import Judge, Judged, Stage, calibrate_model
 from mrgpssm.file import make_directory
 from mrgpssm.native import ready
 from mrgpssm.prediction.fitted import FittedModel, read_model, write_model
 from mrgpssm.spec import Spec
-from mrgpssm.training import FleetFit, Progress, begin, fit_fleet
+from mrgpssm.training import FleetFit, Plan, Progress, Snapshot, begin, fit_fleet, train_fleet
 from mrgpssm.training.checkpoint import fingerprint
 from mrgpssm.training.fleet import check_start
 from mrgpssm.training.planning import fold_scalings, make_plan
@@ -44,6 +46,7 @@ def check_data(spec: Spec, training: list[Sequence]) -> None:
             f'got {spec.structure.latent_dim}. Raise it, or use joint=False or emission="linear".'
         )
     check_start(spec)
+    spec.check_refit()
     window_steps = spec.training.buffer + spec.training.window
     check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
     shortest = min(map(len, training))
@@ -76,20 +79,43 @@ def match_validation(spec: Spec, first: Sequence, validation: Data | None) -> li
     return None if validation is None else as_list(validation, *names)
 
 
-def train(
-    run: RunDirectory | None,
-    spec: Spec,
-    training: list[Sequence],
-    scaling: Scaling,
-    held_out: list[Sequence] | None,
-    report: Callable[[Progress], None],
-) -> FleetFit:
-    """Train all members; in a run with a trace and checkpoints, from the last checkpoint where there is one."""
+class Field(NamedTuple):
+    """What a model is learned on: training data, validation sequences where there are some, and the run's folder."""
+
+    training: list[Sequence]
+    held_out: list[Sequence] | None
+    run: RunDirectory | None
+
+    def scale(self, spec: Spec) -> Scaling:
+        """The scaling of what drives a model."""
+        return Scaling.fit(apply_drive(spec.structure.drive, s) for s in self.training)
+
+
+def train(field: Field, spec: Spec, report: Callable[[Progress], None], begun: Snapshot | None = None) -> FleetFit:
+    """Train all members to the end: from the last checkpoint of the run, else from where training has `begun`."""
+    with _prepare(field, spec, report, begun) as given:
+        return fit_fleet(*given)
+
+
+def train_some(field: Field, spec: Spec, report: Callable[[Progress], None], cycles: int) -> Snapshot:
+    """The first cycles of the same; reports count them alone."""
+    turns = cycles * len(spec.structure.resolutions)
+    alone = lambda progress: report(replace(progress, total=turns * spec.training.steps))  # noqa: E731
+    with _prepare(field, spec, alone, None, turns) as given:
+        return train_fleet(*given, turns)
+
+
+@contextmanager
+def _prepare(
+    field: Field, spec: Spec, report: Callable[[Progress], None], begun: Snapshot | None, turns: int | None = None
+) -> Iterator[tuple[Plan, Snapshot, Callable[[Progress], None], Callable[[Snapshot], None]]]:
+    """The plan, where to start, and who hears of progress and of snapshots: in a run its trace and checkpoints."""
     with floating_point(spec.structure.precision):
-        plan, ssm = make_plan(spec, training, scaling, held_out or [])
-        fresh, first = begin(plan, ssm), training[0]
-        if run is None:
-            return fit_fleet(plan, fresh, report)
+        plan, ssm = make_plan(spec, field.training, field.scale(spec), field.held_out or [])
+        start, first = begun or begin(plan, ssm), field.training[0]
+        if field.run is None:
+            yield plan, start, report, lambda _: None
+            return
         # Both paths agree, but not bit for bit: a run goes on by the one it began with.
         settings: dict[str, Any] = spec.to_json() | {"native_kernel": ready()}
         identity = {
@@ -97,12 +123,17 @@ def train(
             "inputs": list(first.input_names),
             "outputs": list(first.output_names),
             "dt": first.dt,
-            "rows": sum(map(len, training)),
-            "sequences": len(training),
+            "rows": sum(map(len, field.training)),
+            "sequences": len(field.training),
         }
-        run.identify(fingerprint(plan, settings), identity)
-        with session(run, fresh, len(plan.schedule), report) as (start, note, keep):
-            return fit_fleet(plan, start, note, keep)
+        field.run.identify(fingerprint(plan, settings), identity)
+        with session(field.run, start, turns or len(plan.schedule), report) as callbacks:
+            yield plan, *callbacks
+
+
+def name_stages(stage: Callable[[str], None]) -> Stage:
+    """What people are told of calibration."""
+    return lambda what, whose: stage(f"calibration: {what} of {whose}")
 
 
 def judge(
@@ -112,7 +143,7 @@ def judge(
     folds = {} if held_out else {judge.number: judge.model for judge in judges}
     if model.spec.bands.folds and not judges:
         warnings.warn("All folds were given up in training, so the bands are not calibrated.", stacklevel=3)
-    found = calibrate_model(model, judges, lambda what, whose: stage(f"calibration: {what} of {whose}"))
+    found = calibrate_model(model, judges, name_stages(stage))
     return replace(found, folds=folds)
 
 

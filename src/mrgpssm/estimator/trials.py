@@ -9,25 +9,22 @@ count as much as those over all of it.
 from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 import numpy as np
 
 from mrgpssm.advice.automatic import Selection
 from mrgpssm.advice.suggest import MANY
-from mrgpssm.data import Scaling, Sequence, apply_drive
 from mrgpssm.errors import DataError, FitError
 from mrgpssm.estimator.choosing import best_restarts
-from mrgpssm.estimator.fitting import check_data, judge, make_judges, train
-from mrgpssm.estimator.unseen import SAMPLES, Judge, Judged
+from mrgpssm.estimator.fitting import Field, check_data, judge, make_judges, name_stages, train, train_some
+from mrgpssm.estimator.unseen import Judge, Judged, run_all
 from mrgpssm.file import read_json, write_json
 from mrgpssm.prediction.predict import Piece
 from mrgpssm.prediction.scores import Table
 from mrgpssm.runtime.output import Measurements
 from mrgpssm.spec import Spec
-from mrgpssm.training import Progress
+from mrgpssm.training import FleetFit, Snapshot
 from mrgpssm.training.progress import Reporter
-from mrgpssm.training.runs import RunDirectory
 
 LINEAR = "in the end the linear model: it leaves less on rows left out than what was learned"
 _TITLES = {
@@ -35,10 +32,8 @@ _TITLES = {
     "linear": "linear start",
     "integrator": "linear start with an integrator",
 }
-_STEPS, _LEAST_CYCLES, _ALL_STEPS = 150, 4, 600  # of a trial
-_SAMPLES = 30
+_LEAST_CYCLES, _ALL_STEPS = 3, 600  # of a trial
 _PIECE = 200  # rows of a short run
-SAMPLES_SHARE = _SAMPLES / SAMPLES  # of the samples that runs have in calibration
 _LOST = 100.0  # the error of a candidate that cannot be judged
 _SMALLEST = 1e-6  # errors below this share of the deviation count as this
 _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
@@ -48,43 +43,24 @@ _MARGIN = 0.1  # of log error: among many recordings, a linear model that is not
 Watch = Callable[[tuple[int, ...], str], AbstractContextManager[Reporter]]
 
 
-class Field(NamedTuple):
-    """What trials are held on: training data, validation sequences where there are some, and the folder of the run."""
-
-    training: list[Sequence]
-    held_out: list[Sequence] | None
-    run: RunDirectory | None
-
-    def scale(self, spec: Spec) -> Scaling:
-        """The scaling of what drives a model."""
-        return Scaling.fit(apply_drive(spec.structure.drive, s) for s in self.training)
-
-    def learn(self, spec: Spec, name: str, report: Callable[[Progress], None]) -> list[Judge]:
-        """The models of a short fit, each with what it has not seen."""
-        run = None if self.run is None else self.run.below(f"trials/{name}")
-        scaling = self.scale(spec)
-        fleet = train(run, spec, self.training, scaling, self.held_out, report)
-        return make_judges(best_restarts(spec, fleet, scaling, self.training[0]), fleet, self.training, self.held_out)
-
-
 def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
-    """The selection, or a rival where that is better after short fits; without rivals nothing is trained.
+    """The selection, or a rival where that is better after some cycles; without rivals nothing is trained.
 
-    `watch(resolutions, label)` shows a trial. A candidate whose trial fails has lost.
+    The winner goes on from where its trial stands. `watch(resolutions, label)` shows a trial. A candidate whose trial
+    fails has lost.
     """
     candidates = list_candidates(selection)
     if len(candidates) < 2:
         return selection
     choice = None if field.run is None else field.run.root / "trials" / "choice.json"
-    errors = {} if choice is None or not choice.exists() else read_json(choice)
+    errors, begun = {} if choice is None or not choice.exists() else read_json(choice), {}
     for name, own in candidates.items():
         if name in errors:
             continue
-        short = shorten(own.spec)
         try:
             check_data(own.spec, field.training)
-            with watch(short.structure.resolutions, name_trial(name)) as shown:
-                errors[name] = trial_error(field.learn(short, name, shown.steps))
+            begun[name] = _try_out(field, own.spec, name, watch)
+            errors[name] = trial_error(_list_judges(field, own.spec, FleetFit.of(begun[name])))
         except (DataError, FitError):  # such as a fold whose rows show no linear model
             errors[name] = _LOST
     if choice is not None:
@@ -98,7 +74,23 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     shares = f"{', '.join(most)} and {last}"
     reason = f"a {_TITLES[name]}: short fits leave {shares} of the deviation on rows left out"
     winner = candidates[name]
-    return winner._replace(reasons=(*winner.reasons, reason), rivals=(), linear=selection.linear)
+    if name not in begun and errors[name] < _LOST:
+        begun[name] = _try_out(field, winner.spec, name, watch)  # a run that goes on: its last checkpoint
+    start = begun.get(name)
+    return winner._replace(reasons=(*winner.reasons, reason), rivals=(), linear=selection.linear, begun=start)
+
+
+def _try_out(field: Field, spec: Spec, name: str, watch: Watch) -> Snapshot:
+    """Where training stands after the cycles of a trial."""
+    run = None if field.run is None else field.run.below(f"trials/{name}")
+    with watch(spec.structure.resolutions, name_trial(name)) as shown:
+        return train_some(field._replace(run=run), spec, shown.steps, count_cycles(spec))
+
+
+def _list_judges(field: Field, spec: Spec, fleet: FleetFit) -> list[Judge]:
+    """The models of a fleet, each with what it has not seen."""
+    model = best_restarts(spec, fleet, field.scale(spec), field.training[0])
+    return make_judges(model, fleet, field.training, field.held_out)
 
 
 def name_trial(name: str) -> str:
@@ -118,6 +110,7 @@ def prefer_linear(
     linear = selection.linear
     if linear is None or not judges:
         return None
+    run_all(judges, name_stages(stage))
     stage("a linear model beside it")
     ours = left_out_error(judges)
     known = float(np.mean(np.log(np.maximum(linear.errors, _SMALLEST))))
@@ -126,7 +119,7 @@ def prefer_linear(
     scaling = field.scale(linear.spec)
     try:
         check_data(linear.spec, field.training)
-        fleet = train(None, linear.spec, field.training, scaling, field.held_out, lambda _: None)
+        fleet = train(field._replace(run=None), linear.spec, lambda _: None)
         model = best_restarts(linear.spec, fleet, scaling, field.training[0])
     except (DataError, FitError):
         return None
@@ -158,7 +151,7 @@ def _errors(judge: Judge) -> list[np.ndarray]:
         squares = (found.mean - measured) ** 2
         return {"squares": np.where(np.isnan(squares) & ~np.isnan(measured), np.inf, squares)}
 
-    tables = [table["squares"] for runs in judge.run(_SAMPLES) for table in runs.gather(tell)]
+    tables = [table["squares"] for table in judge.runs.gather(tell)]
     counts = [(~np.isnan(squares)).sum(axis=0) for squares in tables]
     return [
         np.sqrt(np.where(n, np.nansum(squares, axis=0) / np.maximum(n, 1), np.nan))
@@ -166,9 +159,6 @@ def _errors(judge: Judge) -> list[np.ndarray]:
     ]
 
 
-def shorten(spec: Spec) -> Spec:
-    """The same with one restart, few cycles, and nothing that is not judged here."""
-    steps = min(_STEPS, spec.training.steps)
-    few = {"cycles": min(max(_LEAST_CYCLES, _ALL_STEPS // steps), spec.training.cycles), "steps": steps, "finetune": 0}
-    once = {"restarts": 1, "ensemble": 1, "fold_restarts": 1, "early_stopping": False}
-    return spec.change(**few, **once, calibrate=False, noise="gaussian")
+def count_cycles(spec: Spec) -> int:
+    """Cycles of a trial."""
+    return min(max(_LEAST_CYCLES, -(-_ALL_STEPS // spec.training.steps)), spec.training.cycles)

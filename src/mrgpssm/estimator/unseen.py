@@ -1,5 +1,6 @@
 """What is learned from data that training has not seen: how wide bands are."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,7 @@ from mrgpssm.prediction.scores import Table
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import Measurements
 
-SAMPLES = 100
+_SAMPLES = 100
 RUNS = "free runs"  # the first stage
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
 _BAND = np.array([0.05, 0.95])  # the levels of the band that a temperature is chosen by
@@ -49,13 +50,10 @@ class Judge:
         pasts, unseen = zip(*pairs, strict=True)
         return replace(self, unseen=list(unseen), pasts=pasts)
 
-    def run(self, samples: int) -> list[FreeRuns]:
-        """Free runs over all that it has not seen, kept in memory."""
-        pasts = self.pasts or (None,) * len(self.unseen)
-        cold = [s for s, past in zip(self.unseen, pasts, strict=True) if past is None]
-        warm = [(s, past) for s, past in zip(self.unseen, pasts, strict=True) if past is not None]
-        runs = [keep_runs(self.model, cold, samples, 0)] if cold else []
-        return [*runs, *(keep_runs(self.model, [s], samples, 0, past) for s, past in warm)]
+    @functools.cached_property
+    def runs(self) -> FreeRuns:
+        """Free runs over all that it has not seen, simulated once."""
+        return keep_runs(self.model, self.unseen, _SAMPLES, 0, self.pasts)
 
 
 @dataclass(frozen=True)
@@ -71,16 +69,13 @@ class Judged:
 def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Judged:
     """Learn from what the judges have not seen; without judges the model stays as it is.
 
-    Their free runs are simulated once. Temperature or noise law, and the scores before and after are all made from
-    these. `stage` hears what is under way.
+    Temperature or noise law, and the scores before and after are all made from the same free runs. `stage` hears what
+    is under way.
     """
     spec = model.spec
     if not judges:
         return Judged(model, None, None)
-    runs = []
-    for judge in judges:
-        stage(RUNS, judge.name)
-        runs += judge.run(SAMPLES)
+    runs = run_all(judges, stage)
     over = judges[0].name if len(judges) == 1 else f"{len(judges)} folds"
     stage("scores", over)
     before = score_runs(runs)
@@ -94,6 +89,15 @@ def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Ju
     after = [replace(r, law=replace(r.law, calibration=model.calibration, noise=model.noise)) for r in runs]
     stage("scores", f"{over}, calibrated")
     return Judged(model, before, score_runs(after))
+
+
+def run_all(judges: list[Judge], stage: Stage) -> list[FreeRuns]:
+    """The free runs of all judges; those that were simulated before are taken as they are."""
+    for judge in judges:
+        if "runs" not in vars(judge):
+            stage(RUNS, judge.name)
+            judge.runs  # noqa: B018
+    return [judge.runs for judge in judges]
 
 
 def learn_noise(runs: list[FreeRuns]) -> StudentNoise:

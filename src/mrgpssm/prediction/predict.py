@@ -13,7 +13,7 @@ import pandas as pd
 from mrgpssm.arrays.drive import Memory
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Key
-from mrgpssm.data import Filled, Sequence, cut_warmup, fill, samples_between
+from mrgpssm.data import Sequence, cut_warmup, fill, samples_between
 from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.forecast import Forecast, report_times
@@ -23,6 +23,9 @@ from mrgpssm.rollout import Particles
 from mrgpssm.runtime.output import Measurements, OutputLaw, Simulation, add_up, join_samples
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
+_WARMUP_ROWS = 256  # the compiled warm-up takes a multiple of so many rows
+
+Warmups = SequenceOf[Sequence | None]  # one for every sequence, or none at all
 
 
 class Piece(NamedTuple):
@@ -70,29 +73,33 @@ class FreeRuns:
 
 
 def run_freely(
-    model: FittedModel, sequences: list[Sequence], samples: int, seed: int, warmup: Sequence | None = None
+    model: FittedModel, sequences: list[Sequence], samples: int, seed: int, warmups: Warmups = ()
 ) -> FreeRuns:
     """Free runs over every sequence from its first row; they are simulated while somebody looks at them, once.
 
-    A single sequence may have a warm-up.
+    Each may have a warm-up.
     """
-    pieces = _pieces(model, sequences, warmup, samples, seed, 1)
+    pieces = _pieces(model, sequences, warmups, samples, seed, 1)
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 
 def keep_runs(
-    model: FittedModel, sequences: list[Sequence], samples: int, seed: int, warmup: Sequence | None = None
+    model: FittedModel, sequences: list[Sequence], samples: int, seed: int, warmups: Warmups = ()
 ) -> FreeRuns:
     """The same, kept in memory: S T D_y numbers."""
-    pieces = [p._replace(parts=[p.outputs]) for p in _pieces(model, sequences, warmup, samples, seed, 1)]
+    pieces = [p._replace(parts=[p.outputs]) for p in _pieces(model, sequences, warmups, samples, seed, 1)]
     return FreeRuns(model, sequences, pieces, model.output_law, seed)
 
 
 class Past(NamedTuple):
-    """A warm-up up to the first row of the run: filled, what drove it, scaled, and what is remembered of it."""
+    """A warm-up up to the first row of the run: what drove it, its outputs, scaled, gaps to the next row, and memory.
 
-    filled: Filled
+    It begins with rows of no outputs and no gap, which change nothing, up to a length that programs are compiled for.
+    """
+
     drive: np.ndarray
+    outputs: np.ndarray
+    gaps: np.ndarray
     memory: Memory
 
 
@@ -112,7 +119,7 @@ def forecast(
     shape, sd, offset = (len(rows), len(model.output_names)), model.scaling.output_sd, model.scaling.output_mean
     run = Simulation.blank(shape, quantiles, samples if keep_samples else 0)
     parts = {name: np.empty(shape) for name in component_names(model)}
-    for piece in _pieces(model, [sequence], warmup, samples, seed, stride):
+    for piece in _pieces(model, [sequence], [warmup], samples, seed, stride):
         at = piece.rows // stride
         run.put(at, model.output_law.measure(piece.outputs, piece.drive), offset, sd)
         for name, part in zip(parts, piece.parts, strict=True):
@@ -139,8 +146,8 @@ def scores(
     """
     if not warmup_rows:
         return score_runs([run_freely(model, sequences, samples, seed)])
-    cuts = (cut_warmup(s, warmup_rows) for s in sequences)
-    return score_runs([run_freely(model, [rest], samples, seed, past) for past, rest in cuts])
+    pasts, rests = zip(*(cut_warmup(s, warmup_rows) for s in sequences), strict=True)
+    return score_runs([run_freely(model, list(rests), samples, seed, pasts)])
 
 
 def score_runs(runs: SequenceOf[FreeRuns]) -> pd.DataFrame:
@@ -159,15 +166,16 @@ def component_names(model: FittedModel) -> list[str]:
 
 
 def _pieces(
-    model: FittedModel, sequences: list[Sequence], warmup: Sequence | None, samples: int, seed: int, stride: int
+    model: FittedModel, sequences: list[Sequence], warmups: Warmups, samples: int, seed: int, stride: int
 ) -> Iterator[Piece]:
     """Free runs of all models over all sequences at once, handed out sequence by sequence.
 
     Gaps are filled, and the rows that were added are walked but not handed out.
     """
     filled = [fill(sequence) for sequence in sequences]
-    past = None if warmup is None else _past(model, warmup, sequences[0])
-    known = [model.follow(f, None if past is None else past.memory)[0] for f in filled]
+    before = zip(warmups or (None,) * len(sequences), sequences, strict=True)
+    pasts = [None if warmup is None else _past(model, warmup, sequence) for warmup, sequence in before]
+    known = [model.follow(f, None if p is None else p.memory)[0] for f, p in zip(filled, pasts, strict=True)]
     inputs = [model.structure.drive.act(values) for values in known]
     clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
     pace = stride if all(f.is_even for f in filled) else 1
@@ -176,7 +184,7 @@ def _pieces(
     with floating_point(model.structure.precision):
         keys = [[_key(seed, number, g) for g in range(groups)] for number in range(rounds)]
         runs = [(model.ensemble[number][g], g, keys[number][g]) for number in range(rounds) for g in range(groups)]
-        starts = [[_start(model, ssm, g, past, each, key)] * count for ssm, g, key in runs]
+        starts = [_start(model, ssm, g, pasts, each, key) for ssm, g, key in runs]
         ssm, particles = _stack([run[0] for run in runs]), _stack([_stack(row) for row in starts])
         chunk = max(100, _CHUNK // (groups * count * samples))
         stacked = jnp.stack([run[2] for run in runs])
@@ -195,7 +203,10 @@ def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
     known, memory = model.follow(filled)
     drive = model.structure.drive
     ahead = model.scaling.inputs(drive.follow(after.inputs[:1], np.ones(1), memory)[0])
-    return Past(filled, drive.act(known, ahead), memory)
+    outputs = model.scaling.outputs(filled.sequence.outputs)
+    idle = ((-len(outputs) % _WARMUP_ROWS, 0), (0, 0))
+    rows = np.pad(drive.act(known, ahead), idle), np.pad(outputs, idle, constant_values=np.nan)
+    return Past(*rows, np.pad(filled.steps, idle[0]), memory)
 
 
 def _key(seed: int, number: int, group: int) -> Key:
@@ -205,17 +216,19 @@ def _key(seed: int, number: int, group: int) -> Key:
 
 
 def _stack(trees: SequenceOf):
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *trees)  # on the host: nothing to compile
 
 
 def _start(
-    model: FittedModel, ssm: SSM[Component], group: int, past: Past | None, samples: int, key: Key
-) -> tuple[Particles, ...]:
-    """Samples of the first state: from q(x_0), or from where the warm-up leaves them."""
-    particles = start_particles(ssm, samples, key=key)
-    if past is None:
-        return particles
-    dtype = jnp.dtype(model.structure.precision)
-    outputs = model.scaling.outputs(past.filled.sequence.outputs)[:, np.array(model.groups[group])]
-    rows = (jnp.asarray(past.drive, dtype), jnp.asarray(outputs, dtype), jnp.asarray(past.filled.steps, dtype))
-    return assimilate(ssm, particles, *rows, key=key)
+    model: FittedModel, ssm: SSM[Component], group: int, pasts: list[Past | None], samples: int, key: Key
+) -> list[tuple[Particles, ...]]:
+    """Samples of the first state of every sequence: from q(x_0), or from where its warm-up leaves them."""
+    particles, dtype = start_particles(ssm, samples, key=key), jnp.dtype(model.structure.precision)
+    columns, found = np.array(model.groups[group]), []
+    for past in pasts:
+        if past is None:
+            found.append(particles)
+            continue
+        rows = (jnp.asarray(values, dtype) for values in (past.drive, past.outputs[:, columns], past.gaps))
+        found.append(assimilate(ssm, particles, *rows, key=key))
+    return found

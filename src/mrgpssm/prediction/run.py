@@ -14,7 +14,7 @@ import numpy as np
 
 from mrgpssm.arrays.types import Array, Float, Key, Keys
 from mrgpssm.model import SSM, Component
-from mrgpssm.rollout import Particles, advance, cut_rows, draw_particles, emit, filter_states, sampled_steps
+from mrgpssm.rollout import Particles, advance, draw_particles, emit, filter_states, round_rows, sampled_steps
 
 _START, _PROCESS, _WARMUP = 0, 1, 2
 
@@ -30,6 +30,7 @@ class Draws:
     parts: tuple[np.ndarray, ...]
 
 
+@eqx.filter_jit
 def start_particles(ssm: SSM[Component], samples: int, *, key: Key) -> tuple[Particles, ...]:
     """x_0 ~ q(x_0) and v ~ q(v) of every component and sample."""
     root = jax.random.fold_in(key, _START)
@@ -55,7 +56,7 @@ def free_run(
     chunk: int,
     keys: Keys,
 ) -> Iterator[Draws]:
-    """Output samples of rows 0, stride, 2 stride, ... of all sequences by all models, chunk by chunk.
+    """Output samples of rows 0, stride, 2 stride, ... of all sequences by all models, at most `chunk` at a time.
 
     `ssm` and `keys` have a leading axis of models, `particles` of models and sequences. A component takes steps of at
     most its own time unit: where the stride is longer, it takes several between outputs. A faster component of a
@@ -64,9 +65,9 @@ def free_run(
     """
     rows = np.arange(0, max(map(len, inputs)), stride)
     substeps = [int(np.ceil(stride / unit)) for unit in ssm.time_units]
-    count, firsts = cut_rows(len(rows), chunk)
+    count = round_rows(len(rows), chunk)
     root = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, _PROCESS)
-    for first in firsts:
+    for first in range(0, len(rows), count):
         chosen = rows[first : first + count]
         padded = np.concatenate([chosen, chosen[-1] + stride * np.arange(1, count - len(chosen) + 1)])
         moved, parts, walked = {}, {}, {}
@@ -127,9 +128,11 @@ def assimilate(
 ) -> tuple[Particles, ...]:
     """Warm-up: measured outputs move the states of all components (`rollout.filtering`).
 
-    `gaps` are the samples from each row to the next; the result stands at the end of the last.
+    `gaps` are the samples from each row to the next; the result stands at the end of the last. Rows of no outputs and
+    no gap before all others change nothing: noise is keyed by the number of rows that are still to come.
     """
-    keys = jax.random.split(jax.random.fold_in(key, _WARMUP), inputs.shape[0])
+    still = jnp.arange(inputs.shape[0], dtype=jnp.int32)[::-1]
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.fold_in(key, _WARMUP), still)
     states, _ = filter_states(
         ssm, sampled_steps(ssm, particles), tuple(p.states for p in particles), inputs, outputs, gaps, keys
     )

@@ -7,7 +7,7 @@ from mrgpssm.rollout.filtering import Filtered, filter_states, mean_steps, sampl
 from mrgpssm.rollout.full_mc import FullMC, fastest
 from mrgpssm.rollout.marginal import Marginal
 from mrgpssm.rollout.mean import MeanDynamics, mean_states
-from mrgpssm.rollout.walk import Particles, advance, cut_rows, draw_particles, emit
+from mrgpssm.rollout.walk import Particles, advance, cut_rows, draw_particles, emit, round_rows
 
 SCHEMES: dict[str, AbstractScheme] = {"full_mc": FullMC(), "marginal": Marginal(), "analytic": Analytic()}
 
@@ -50,5 +50,6 @@ __all__ = [
     "mean_steps",
     "prior_dynamics",
     "rollout",
+    "round_rows",
     "sampled_steps",
 ]

@@ -13,6 +13,8 @@ from mrgpssm.rollout.base import Noise, draw_process
 from mrgpssm.rollout.batch import departures, draw_driven
 from mrgpssm.rollout.full_mc import fastest
 
+_SHORT, _LONG, _MANY = 256, 2048, 16  # rows of a chunk; more than so many short ones are cut into long ones
+
 
 class Particles(eqx.Module):
     """One component's samples: where they stand and the noise behind each sample's v."""
@@ -64,3 +66,9 @@ def cut_rows(rows: int, most: int) -> tuple[int, range]:
     """The length of equal chunks that cover the rows with as few idle ones as can be, and where they begin."""
     count = -(-rows // -(-rows // most))
     return count, range(0, rows, count)
+
+
+def round_rows(rows: int, most: int) -> int:
+    """One of a few lengths of chunks, at most `most`, so that runs of any length share compiled programs."""
+    usual = _LONG if rows > _MANY * _SHORT else _SHORT
+    return usual if usual <= most else 1 << (most.bit_length() - 1)

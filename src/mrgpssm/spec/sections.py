@@ -171,6 +171,12 @@ class Training(OptionSection):
     finetune: int = option(
         None, Whole(0), "Further cycles after backfitting in which components train together.", fixed=0
     )
+    refit: int = option(
+        None,
+        Whole(0),
+        "Cycles on all data in which the models of the folds go on to become the restarts; 0 trains restarts apart.",
+        fixed=0,
+    )
     early_stopping: bool = option(
         None,
         Switch("to-the-end"),
@@ -243,8 +249,13 @@ class Spec:
 
     @property
     def fold_members(self) -> int:
-        """Models of all folds, for one group of outputs; they come after the restarts."""
+        """Models of all folds, for one group of outputs; they come after the restarts that train apart."""
         return self.bands.folds * self.bands.fold_restarts
+
+    @property
+    def members(self) -> int:
+        """All models that train, for one group of outputs."""
+        return self.fold_members + (0 if self.training.refit else self.training.restarts)
 
     def to_json(self) -> dict[str, Any]:
         """All options as JSON values, in one table: no name is in two sections."""
@@ -266,6 +277,18 @@ class Spec:
     def complete(self) -> "Spec":
         """With the fixed value of every option that is None."""
         return Spec(fix(self.structure), fix(self.training), fix(self.bands))
+
+    def check_refit(self) -> None:
+        """Refuse restarts that cannot come from the models of the folds."""
+        if not self.training.refit:
+            return
+        if self.training.early_stopping:
+            raise ConfigError("refit trains on what early_stopping is judged on; use one of them.")
+        if self.training.restarts != self.fold_members:
+            raise ConfigError(
+                f"refit makes a restart of every model of the folds, folds x fold_restarts = {self.fold_members}; got "
+                f"restarts = {self.training.restarts}. Use as many, or refit=0."
+            )
 
     def check_evidence(self, validated: bool) -> None:
         """Refuse what there will be no unseen data to learn from."""

@@ -1,6 +1,6 @@
 """Training: pure steps, sweeps, backfitting over a fleet, and the choice among restarts."""
 
-from mrgpssm.training.backfit import FleetFit, Plan, Snapshot, begin, fit_fleet
+from mrgpssm.training.backfit import FleetFit, Plan, Snapshot, begin, fit_fleet, train_fleet
 from mrgpssm.training.journal import Progress
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import FitInfo, FitState, Task
@@ -16,4 +16,5 @@ __all__ = [
     "TrainingSettings",
     "begin",
     "fit_fleet",
+    "train_fleet",
 ]

@@ -33,7 +33,8 @@ class Plan:
 
     `unseen` (members, rows) marks what a member must be good at without training on it; where it is given, the cycle
     that is best there is kept. `informed` says that members are simulated before the first turn, and count as the
-    first of all cycles: they start at models worth it, or windows start where a filter finds them.
+    first of all cycles: they start at models worth it, or windows start where a filter finds them. `everything` are the
+    tasks of members that go on with all data in the end.
     """
 
     settings: TrainingSettings
@@ -42,11 +43,23 @@ class Plan:
     resolutions: tuple[int, ...]
     unseen: np.ndarray | None = None
     informed: bool = False
+    everything: Task | None = None
 
     @property
     def schedule(self) -> list[tuple[int, Team]]:
         """Every turn, with its cycle."""
         return self.settings.schedule(self.resolutions)
+
+    @property
+    def refit_turn(self) -> int:
+        """The first turn on all data."""
+        return len(self.schedule) - self.settings.refit * len(self.resolutions)
+
+    def at(self, turn: int) -> "Plan":
+        """With the tasks of a turn."""
+        if self.everything is None or turn < self.refit_turn:
+            return self
+        return replace(self, tasks=self.everything, informed=True)
 
     def visible(self) -> tuple[Bool[Array, "f rows"], Int[Array, "f n"]]:
         """Rows whose outputs a filter may see, and the sequences that it goes over.
@@ -71,7 +84,7 @@ class Snapshot:
 
     `turn` counts turns taken so far, `step` the steps of the one under way. `kept` is the best of the past where the
     plan has unseen data, and `errors` (cycles, members) how far free runs were from it, the start first where the plan
-    is `informed`.
+    is `informed`. Where members go on with all data, `folds` are the models as they were before.
     """
 
     state: FitState
@@ -81,13 +94,14 @@ class Snapshot:
     history: tuple[Progress, ...]
     kept: SSM[Component] | None = None
     errors: np.ndarray | None = None
+    folds: SSM[Component] | None = None
 
 
 @dataclass(frozen=True)
 class FleetFit:
     """What training returns: the final state of all members, their bounds on equal noise, and the history.
 
-    `errors` (cycles, members) are those of the last snapshot.
+    `errors` (cycles, members) and `folds` are those of the last snapshot.
     """
 
     state: FitState
@@ -95,6 +109,17 @@ class FleetFit:
     alive: np.ndarray
     history: tuple[Progress, ...]
     errors: np.ndarray | None = None
+    folds: SSM[Component] | None = None
+
+    @classmethod
+    def of(cls, here: Snapshot) -> "FleetFit":
+        """As if training ended here; nobody is ranked."""
+        return cls(here.state, np.where(here.alive, 0.0, -np.inf), here.alive, here.history, here.errors, here.folds)
+
+    @property
+    def of_folds(self) -> SSM[Component]:
+        """All members, those of folds before they saw all data."""
+        return self.state.ssm if self.folds is None else self.folds
 
 
 def init_state(settings: TrainingSettings, ssm: SSM[Component], resolutions: tuple[int, ...], rows: int) -> FitState:
@@ -164,7 +189,8 @@ def begin(plan: Plan, ssm: SSM[Component]) -> Snapshot:
     state = _init_states(plan.settings, ssm, plan.resolutions, plan.series.clock.shape[0])
     members = plan.tasks.columns.shape[0]
     kept, errors = (None, None) if plan.unseen is None else (ssm, np.empty((0, members)))
-    return Snapshot(state, 0, 0, np.ones(members, bool), (), kept, errors)
+    folds = None if plan.everything is None else ssm
+    return Snapshot(state, 0, 0, np.ones(members, bool), (), kept, errors, folds)
 
 
 def fit_fleet(
@@ -173,37 +199,57 @@ def fit_fleet(
     report: Callable[[Progress], None],
     keep: Callable[[Snapshot], None] = lambda _: None,
 ) -> FleetFit:
+    """Train every member to the end, and find the bounds that rank them."""
+    here, mesh = train_fleet(plan, start, report, keep), fleet_mesh(plan.tasks.columns.shape[0])
+    state = here.state if here.kept is None else eqx.tree_at(lambda s: s.ssm, here.state, here.kept)
+    series, tasks = on_all(plan.series, mesh), plan.at(here.turn).tasks
+    walks = _walks(plan, mesh)
+    bounds = series_bound(state.ssm, plan.resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
+    bounds = np.where(here.alive, np.asarray(bounds, float), -np.inf)
+    return FleetFit(on_first(state, mesh), bounds, here.alive, here.history, here.errors, here.folds)
+
+
+def train_fleet(
+    plan: Plan,
+    start: Snapshot,
+    report: Callable[[Progress], None],
+    keep: Callable[[Snapshot], None] = lambda _: None,
+    turns: int | None = None,
+) -> Snapshot:
     """Train every member: turns x steps, some components on the residual of the others, then cached.
 
     A single component trains all its steps under one learning-rate schedule; several reset it in every cycle. Where
     several devices are visible they share the members. `keep` sees a snapshot after every chunk of steps and one after
-    the last turn; a run started from any of them ends in the same numbers.
+    the last turn; a run started from any of them ends in the same numbers. So does one that goes on from here after
+    some `turns`.
     """
-    mesh = fleet_mesh(plan.tasks.columns.shape[0])
-    plan = replace(plan, series=on_all(plan.series, mesh))
-    settings, series, tasks = plan.settings, plan.series, plan.tasks
-    longest = int(jnp.max(series.lengths))
-    walks: dict[str, Any] = {"samples": settings.samples, "chunk": settings.sweep_chunk}
-    walks |= {"longest": longest, "mesh": mesh}
-    journal = Journal(settings, len(plan.schedule), start.alive, start.history, report)
+    mesh, last = fleet_mesh(plan.tasks.columns.shape[0]), len(plan.schedule) if turns is None else turns
+    plan, everybody = replace(plan, series=on_all(plan.series, mesh)), tuple(range(len(plan.resolutions)))
+    walks = _walks(plan, mesh)
+    journal = Journal(plan.settings, len(plan.schedule), start.alive, start.history, report)
     here = start
     if plan.informed and (here.turn, here.step) == (0, 0):
-        everybody = tuple(range(len(plan.resolutions)))
         here = _simulate(plan, here, everybody, len(plan.schedule), 0, journal, walks)
         here = _keep_best(plan, replace(here, alive=journal.alive))
-    while here.turn < len(plan.schedule):
-        cycle, team = plan.schedule[here.turn]
-        here = train_turn(plan, here, journal, keep, mesh)
-        here = _simulate(plan, here, team, here.turn, cycle, journal, walks)
+    while here.turn < last:
+        (cycle, team), now = plan.schedule[here.turn], plan.at(here.turn)
+        if now is not plan and (here.turn, here.step) == (plan.refit_turn, 0):
+            here = replace(here, folds=here.state.ssm)
+            here = _simulate(now, here, everybody, len(plan.schedule) + 1, cycle, journal, walks)
+        here = train_turn(now, here, journal, keep, mesh)
+        here = _simulate(now, here, team, here.turn, cycle, journal, walks)
         here = replace(here, turn=here.turn + 1, step=0, alive=journal.alive)
         if here.turn == len(plan.schedule) or plan.schedule[here.turn][0] > cycle:
             here = _keep_best(plan, here)
     if here is not start:
         keep(here)
-    state = here.state if here.kept is None else eqx.tree_at(lambda s: s.ssm, here.state, here.kept)
-    bounds = series_bound(state.ssm, plan.resolutions, series, tasks, keys=_equal_keys(tasks), **walks)
-    alive, bounds = journal.alive, np.where(journal.alive, np.asarray(bounds, float), -np.inf)
-    return FleetFit(on_first(state, mesh), bounds, alive, tuple(journal.history), here.errors)
+    return here
+
+
+def _walks(plan: Plan, mesh: Mesh | None) -> dict[str, Any]:
+    """How whole series are simulated."""
+    settings, longest = plan.settings, int(jnp.max(plan.series.lengths))
+    return {"samples": settings.samples, "chunk": settings.sweep_chunk, "longest": longest, "mesh": mesh}
 
 
 def _simulate(
@@ -246,10 +292,10 @@ def train_turn(
     together = eqx.filter_vmap(lambda ssm: assemble(ssm, team))(here.state.ssm)
     learner = Learner(together, here.state.optimisers[place], here.state.health)
     for chunk in range(here.step, settings.steps, settings.chunk):
-        first = chunk + (cycle * settings.steps if len(plan.resolutions) == 1 else 0)
+        first = chunk + (settings.steps_before(cycle) if len(plan.resolutions) == 1 else 0)
         serial = here.turn * settings.steps + chunk
         counters = (jnp.asarray(first, jnp.int32), jnp.asarray(serial, jnp.int32))
-        learner, info = _fleet_steps(mesh, settings, plan.series, plan.tasks, phase, learner, *counters)
+        learner, info = _fleet_steps(mesh, settings.of_step, plan.series, plan.tasks, phase, learner, *counters)
         done = chunk + settings.chunk
         journal.note(info, learner, fastest, cycle, done, here.turn * settings.steps + done)
         state = _put(here.state, team, place, learner)

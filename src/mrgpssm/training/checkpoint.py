@@ -12,7 +12,7 @@ from mrgpssm.training.backfit import Plan, Snapshot
 from mrgpssm.training.journal import Progress
 
 _KIND = "mrgpssm-checkpoint"
-_VERSION = 3
+_VERSION = 4
 _COUNTERS = ("component", "cycle", "step", "done", "total")
 _MEMBERS = ("bound", "kl", "rmse", "skipped")
 
@@ -32,6 +32,8 @@ def pack_snapshot(snapshot: Snapshot, mark: str) -> bytes:
     tensors = named_leaves(snapshot.state, "state") | {"alive": snapshot.alive}
     if snapshot.kept is not None and snapshot.errors is not None:
         tensors |= named_leaves(snapshot.kept, "kept") | {"errors": snapshot.errors}
+    if snapshot.folds is not None:
+        tensors |= named_leaves(snapshot.folds, "folds")
     for name in _COUNTERS:
         tensors[f"history.{name}"] = np.array([getattr(p, name) for p in snapshot.history], np.int64)
     for name in _MEMBERS:
@@ -59,14 +61,16 @@ def unpack_snapshot(data: bytes, template: Snapshot, mark: str, name: str) -> Sn
         for a, b, c, bound, kl, rmse, skipped, done, total in zip(*rows, strict=True)
     )
     state = fill(template.state, tensors, "state", name, finite=False)  # members that were given up may hold NaN
+    folds = None if template.folds is None else fill(template.folds, tensors, "folds", name, finite=False)
     if template.kept is None:
-        return Snapshot(state, turn, at, alive, history)
+        return Snapshot(state, turn, at, alive, history, folds=folds)
     errors = tensors.get("errors")
     if errors is None or errors.ndim != 2 or errors.shape[1] != members:
         raise ModelFileError(
             f"{name}: tensor errors must hold one number for each cycle and each of {members} members."
         )
-    return Snapshot(state, turn, at, alive, history, fill(template.kept, tensors, "kept", name, finite=False), errors)
+    kept = fill(template.kept, tensors, "kept", name, finite=False)
+    return Snapshot(state, turn, at, alive, history, kept, errors, folds)
 
 
 def _counter(content: Mapping[str, object], key: str, name: str) -> int:

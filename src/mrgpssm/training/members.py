@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrgpssm.arrays.params import positive_inverse
-from mrgpssm.arrays.types import Array, Float, Key, Keys, Scalar
+from mrgpssm.arrays.types import Array, Bool, Float, Key, Keys, Scalar
 from mrgpssm.gp import KERNELS
 from mrgpssm.model import EMISSIONS, PRESETS, SSM, Component, StableMean, init_ssm
 from mrgpssm.spec import Structure
@@ -97,10 +97,15 @@ def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart | None], st
     Lengthscales and inducing inputs follow the deviations of the states, and the observation noise starts at the error
     of the linear model. Process noise starts at what adds a tenth of that to the output.
     """
-    dtype, amplitude = ssm.raw_observation_noise.dtype, _STILL_AMPLITUDE if still else _START_AMPLITUDE
-    found = jnp.asarray([start is not None for start in starts])
     some = next(start for start in starts if start is not None)
-    together = jax.tree.map(lambda *values: jnp.asarray(np.stack(values), dtype), *(start or some for start in starts))
+    together = jax.tree.map(lambda *values: np.stack(values), *(start or some for start in starts))
+    return _place_linear(ssm, together, jnp.asarray([start is not None for start in starts]), still)
+
+
+@eqx.filter_jit
+def _place_linear(ssm: SSM[Component], starts: LinearStart, found: Bool[Array, " f"], still: bool) -> SSM[Component]:
+    dtype, amplitude = ssm.raw_observation_noise.dtype, _STILL_AMPLITUDE if still else _START_AMPLITUDE
+    together = jax.tree.map(lambda values: values.astype(dtype), starts)
 
     def place(component: Component, part: LinearPart, error: Scalar) -> Component:
         mean, gp = component.transition.mean, component.transition.gp

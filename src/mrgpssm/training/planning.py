@@ -1,5 +1,7 @@
 """From checked options and data to a training plan, with all members at their starting values."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from mrgpssm.data import Filled, Scaling, Sequence, apply_drive, fill, masks, trained_on, unseen_rows, with_copies
@@ -24,17 +26,21 @@ def make_plan(
     scalings = [scaling, *fold_scalings(spec, training, scaling)]
     unseen = _mark_unseen(spec, training, held_out, filled) if spec.training.early_stopping else None
     members = list_members(spec, len(training), training[0].outputs.shape[1], len(held_out))
-    return make_fleet(spec, driven, scalings, members, unseen)
+    plan, ssm = make_fleet(spec, driven, scalings, members, unseen)
+    if spec.training.refit:
+        everything = np.arange(len(driven)) < len(training)
+        plan = replace(plan, everything=plan.tasks.turn_to(everything))
+    return plan, ssm
 
 
 def list_members(spec: Spec, sequences: int, outputs: int, held_out: int = 0) -> list[Member]:
-    """All restarts and then all folds of every output.
+    """All restarts that train apart and then all folds of every output.
 
     Restarts train on every given sequence, folds on all but their part. Where there are fewer sequences than folds,
     the sequences are `with_copies` of them. Nobody trains on the `held_out` ones that come after all of these.
     Restarts have the first scaling, folds one each after it.
     """
-    seed, restarts = spec.training.seed, spec.training.restarts
+    seed, restarts = spec.training.seed, spec.members - spec.fold_members
     folds = np.repeat(masks(spec.bands.folds, sequences), spec.bands.fold_restarts, axis=0)
     everything = np.arange(folds.shape[1]) < sequences
     training = np.pad(np.concatenate([np.tile(everything, (restarts, 1)), folds]), ((0, 0), (0, held_out)))
@@ -42,7 +48,7 @@ def list_members(spec: Spec, sequences: int, outputs: int, held_out: int = 0) ->
     return [
         Member(seed, group, number, columns, training[number], scaling[number])
         for group, columns in enumerate(spec.structure.groups(outputs))
-        for number in range(restarts + spec.fold_members)
+        for number in range(spec.members)
     ]
 
 
@@ -55,7 +61,7 @@ def fold_scalings(spec: Spec, training: Sequences, whole: Scaling) -> list[Scali
 def _mark_unseen(spec: Spec, training: Sequences, held_out: Sequences, filled: list[Filled]) -> np.ndarray:
     """(members, rows of all filled sequences): validation data for everybody, and for every fold what it leaves out."""
     rows = sum(len(f.rows) for f in filled)
-    each = np.zeros((spec.training.restarts + spec.fold_members, rows), bool)
+    each = np.zeros((spec.members, rows), bool)
     each[:, rows - sum(map(len, held_out)) :] = True
     for number in range(spec.fold_members):
         left_out = unseen_rows(training, spec.bands.folds, number // spec.bands.fold_restarts)

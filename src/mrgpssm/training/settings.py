@@ -1,12 +1,13 @@
 """What a training run is told: numbers that are fixed before it starts (paper, supplement E.1)."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from mrgpssm.rollout import AbstractScheme
 from mrgpssm.spec import Training, fixed_value
 
 Team = tuple[int, ...]  # components that train together
 _CHUNKS = (25, 20, 10, 5, 4, 3, 2, 1)
+_AGAIN = 0.3  # of the learning rate, where training goes on with all data
 # Training never reads these: `of` resets them, so that runs which differ in nothing else share compiled programs.
 _ASIDE = {"start": "preset", "seed": 0, "restarts": 1, "ensemble": 1, "early_stopping": False}
 
@@ -44,12 +45,26 @@ class TrainingSettings(Training):
         """B_0 + B."""
         return self.buffer + self.window
 
+    @property
+    def of_step(self) -> "TrainingSettings":
+        """With the same counts for all runs, which a step never reads: more runs share compiled programs."""
+        return replace(self, cycles=1, steps=self.chunk, finetune=0, refit=0, anneal=1.0)
+
     def pace(self, cycle: int) -> float:
         """The factor on the learning rate: from 1 in the first cycle geometrically down to `anneal` in the last.
 
-        Fine-tuning keeps the last value. Within a cycle the rate also decays by `decay` (see `step.learning_rate`).
+        Fine-tuning keeps the last value; what comes after it goes down again, from less. Within a cycle the rate also
+        decays by `decay` (see `step.learning_rate`).
         """
+        again = cycle - self.cycles - self.finetune
+        if again >= 0:
+            return _AGAIN * self.anneal ** (again / max(self.refit - 1, 1))
         return self.anneal ** (max(min(cycle, self.cycles - 1), 0) / max(self.cycles - 1, 1))
+
+    def steps_before(self, cycle: int) -> int:
+        """Steps of a single component before a cycle, since its learning rate last began to decay."""
+        again = cycle - self.cycles - self.finetune
+        return self.steps * (again if again >= 0 else cycle)
 
     def turns(self, resolutions: tuple[int, ...]) -> list[Team]:
         """The components in the order in which a cycle of backfitting trains them, one by one.
@@ -69,10 +84,10 @@ class TrainingSettings(Training):
         return [tuple(part for part, R in enumerate(resolutions) if R >= stride) for stride in strides]
 
     def schedule(self, resolutions: tuple[int, ...]) -> list[tuple[int, Team]]:
-        """All turns of a run, with their cycles: backfitting, then fine-tuning."""
+        """All turns of a run, with their cycles: backfitting, fine-tuning, and backfitting on all data."""
         alone, together = self.turns(resolutions), self.joint_turns(resolutions)
-        whole = [(cycle, turn) for cycle in range(self.cycles) for turn in alone]
-        return whole + [(self.cycles + cycle, turn) for cycle in range(self.finetune) for turn in together]
+        kinds = [alone] * self.cycles + [together] * self.finetune + [alone] * self.refit
+        return [(cycle, turn) for cycle, turns in enumerate(kinds) for turn in turns]
 
     def teams(self, resolutions: tuple[int, ...]) -> list[Team]:
         """Who trains together at some time, each with an optimiser of its own."""

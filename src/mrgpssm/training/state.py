@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from mrgpssm.arrays.types import Array, Bool, Float, Int, Keys, Scalar
@@ -19,6 +20,11 @@ class Task(eqx.Module):
     columns: Int[Array, "*f y"]
     training: Bool[Array, "*f k"]
     scaling: Int[Array, "*f"]
+
+    def turn_to(self, training: np.ndarray) -> "Task":
+        """The same members, which train on these sequences, in units of the first scaling."""
+        all_of_it = jnp.broadcast_to(jnp.asarray(training), self.training.shape)
+        return Task(self.key, self.columns, all_of_it, jnp.zeros_like(self.scaling))
 
 
 class Cache(eqx.Module):
