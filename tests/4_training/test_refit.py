@@ -1,17 +1,15 @@
 """Models of the folds go on with all data, and then are the restarts; what judges a fold it has never seen."""
 
-from dataclasses import replace
-
 import jax
 import numpy as np
 import pytest
 from recordings import recording
 
-from mrgpssm import MRGPSSM, Bands, Sequence, Training
+from mrgpssm import MRGPSSM, Sequence
 from mrgpssm.data import Scaling
 from mrgpssm.errors import ConfigError
 from mrgpssm.spec import Spec, make_spec
-from mrgpssm.training import begin, fit_fleet, train_fleet
+from mrgpssm.training import FleetFit, begin, fit_fleet, train_fleet
 from mrgpssm.training.checkpoint import pack_snapshot, unpack_snapshot
 from mrgpssm.training.planning import list_members, make_plan
 from mrgpssm.training.settings import TrainingSettings
@@ -51,6 +49,7 @@ def test_a_run_goes_on_from_any_checkpoint_and_keeps_the_folds(window_start):
     folds = train_fleet(plan, fresh, lambda _: None, turns=4)
     assert (plan.refit_turn, folds.turn, whole.history[-1].done) == (4, 4, whole.history[-1].total)
     assert same(folds.state.ssm, whole.of_folds)
+    assert same(FleetFit.of(folds).of_folds, folds.state.ssm)
     assert not same(whole.state.ssm, whole.of_folds)
     last = train_fleet(plan, folds, lambda _: None)
     assert same(last.state.ssm, whole.state.ssm)
@@ -83,10 +82,8 @@ def test_a_fold_has_not_seen_what_it_is_judged_on(rows):
 @pytest.mark.once
 def test_restarts_are_the_folds_after_all_data():
     data = [recording(0), recording(1), recording(2)]
-    small = {name: value for name, value in SMALL.items() if name != "inducing"}
-    model = MRGPSSM(
-        (3, 1), inducing=4, training=Training(**small, restarts=2, ensemble=2, refit=1), bands=Bands(folds=2)
-    ).fit(data, progress=False)
+    spec = two_folds(ensemble=2)
+    model = MRGPSSM((3, 1), inducing=4, training=spec.training, bands=spec.bands).fit(data, progress=False)
     assert model.bounds_.shape == (2, 2)
     assert len(model.fitted_.ensemble) == 2
     assert set(model.folds_) == {0, 1}
@@ -105,6 +102,5 @@ def test_restarts_are_the_folds_after_all_data():
 )
 def test_what_cannot_be_refitted_is_refused(more, sentence):
     spec = two_folds(**more)
-    model = replace(spec.training), replace(spec.bands)
     with pytest.raises(ConfigError, match=sentence):
-        MRGPSSM((3, 1), inducing=4, training=model[0], bands=model[1]).check(recording(0))
+        MRGPSSM((3, 1), inducing=4, training=spec.training, bands=spec.bands).check(recording(0))

@@ -26,7 +26,6 @@ from mrgpssm.data import (
     check_alike,
 )
 from mrgpssm.data.doubts import doubt_inputs, doubt_scores, doubt_training, warn_of
-from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.costs import estimate_fit
 from mrgpssm.estimator.fitting import (
     Field,
@@ -34,7 +33,7 @@ from mrgpssm.estimator.fitting import (
     check_data,
     judge,
     leave_model,
-    make_judges,
+    list_judges,
     match_validation,
     train,
 )
@@ -281,10 +280,8 @@ class MRGPSSM:
             spec, self.chosen_, *_ = selection = settle(selection, field, partial(reporter, progress))
             announce(self.chosen_ if progress else ())
             with reporter(progress, spec.structure.resolutions) as shown:
-                scaling = field.scale(spec)
                 fleet = train(field, spec, tell_all(shown.steps, *callbacks), selection.begun)
-                model = best_restarts(spec, fleet, scaling, training[0])
-                judges = make_judges(model, fleet, training, held_out)
+                model, judges = list_judges(field, spec, fleet)
                 found = prefer_linear(selection, field, judges, shown.stage)
                 if found is None:
                     found = judge(model, judges, held_out, shown.stage)

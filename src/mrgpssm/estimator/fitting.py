@@ -22,7 +22,7 @@ from mrgpssm.data import (
 )
 from mrgpssm.data.doubts import Asked
 from mrgpssm.errors import ConfigError
-from mrgpssm.estimator.choosing import fold_ensembles
+from mrgpssm.estimator.choosing import best_restarts, fold_ensembles
 from mrgpssm.estimator.unseen import Judge, Judged, Stage, calibrate_model
 from mrgpssm.file import make_directory
 from mrgpssm.native import ready
@@ -161,6 +161,12 @@ def leave_model(run: RunDirectory, found: Judged) -> None:
 def read_folds(run: RunDirectory) -> dict[int, FittedModel]:
     """The models of the folds that a finished run has left, by number."""
     return {int(path.stem) - 1: read_model(path) for path in sorted(run.folds.glob("*.mrgpssm"))}
+
+
+def list_judges(field: Field, spec: Spec, fleet: FleetFit) -> tuple[FittedModel, list[Judge]]:
+    """The model of a fleet, and who judges it on what they have not seen."""
+    model = best_restarts(spec, fleet, field.scale(spec), field.training[0])
+    return model, make_judges(model, fleet, field.training, field.held_out)
 
 
 def make_judges(

@@ -15,8 +15,7 @@ import numpy as np
 from mrgpssm.advice.automatic import Selection
 from mrgpssm.advice.suggest import MANY
 from mrgpssm.errors import DataError, FitError
-from mrgpssm.estimator.choosing import best_restarts
-from mrgpssm.estimator.fitting import Field, check_data, judge, make_judges, name_stages, train, train_some
+from mrgpssm.estimator.fitting import Field, check_data, judge, list_judges, name_stages, train, train_some
 from mrgpssm.estimator.unseen import Judge, Judged, run_all
 from mrgpssm.file import read_json, write_json
 from mrgpssm.prediction.predict import Piece
@@ -37,8 +36,9 @@ _PIECE = 200  # rows of a short run
 _LOST = 100.0  # the error of a candidate that cannot be judged
 _SMALLEST = 1e-6  # errors below this share of the deviation count as this
 _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
+_HARDLY = np.log(0.05)  # a rival that leaves no more needs no further trial
 _CLEAR = np.log(1.1)  # what was learned is given up for a clearly better linear model, an integrator for one that fades
-_MARGIN = 0.1  # of log error: among many recordings, a linear model that is not that near is judged no further
+_MARGIN, _FAR = 0.1, np.log(2)  # a linear model that is not that near is judged no further: many recordings, or few
 
 Watch = Callable[[tuple[int, ...], str], AbstractContextManager[Reporter]]
 
@@ -52,26 +52,10 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     candidates = list_candidates(selection)
     if len(candidates) < 2:
         return selection
-    choice = None if field.run is None else field.run.root / "trials" / "choice.json"
-    errors, begun = {} if choice is None or not choice.exists() else read_json(choice), {}
-    for name, own in candidates.items():
-        if name in errors:
-            continue
-        try:
-            check_data(own.spec, field.training)
-            begun[name] = _try_out(field, own.spec, name, watch)
-            errors[name] = trial_error(_list_judges(field, own.spec, FleetFit.of(begun[name])))
-        except (DataError, FitError):  # such as a fold whose rows show no linear model
-            errors[name] = _LOST
-    if choice is not None:
-        write_json(choice, errors)  # a run that goes on elsewhere goes on with the same winner
-    ahead = _AHEAD if errors["preset"] < _MOST else 0.0
-    best = min((name for name in candidates if name != "preset"), key=lambda name: errors[name])
-    name = best if errors[best] < errors["preset"] - ahead else "preset"
-    if name == "linear" and "integrator" in candidates and errors["integrator"] < errors["linear"] + _CLEAR:
-        name = "integrator"
-    *most, last = [f"{_share(errors[name])} from the {title}" for name, title in _TITLES.items() if name in candidates]
-    shares = f"{', '.join(most)} and {last}"
+    errors, begun = _hold_trials(candidates, field, watch)
+    name = _pick(errors)
+    tried = [f"{_share(errors[name])} from the {title}" for name, title in _TITLES.items() if name in errors]
+    shares = " and ".join(filter(None, (", ".join(tried[:-1]), tried[-1])))
     reason = f"a {_TITLES[name]}: short fits leave {shares} of the deviation on rows left out"
     winner = candidates[name]
     if name not in begun and errors[name] < _LOST:
@@ -80,17 +64,43 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     return winner._replace(reasons=(*winner.reasons, reason), rivals=(), linear=selection.linear, begun=start)
 
 
+def _hold_trials(
+    candidates: dict[str, Selection], field: Field, watch: Watch
+) -> tuple[dict[str, float], dict[str, Snapshot]]:
+    """The error of every candidate, and where its training stands; a rival that leaves hardly anything is the last."""
+    choice = None if field.run is None else field.run.root / "trials" / "choice.json"
+    errors: dict[str, float] = {} if choice is None or not choice.exists() else read_json(choice)
+    begun: dict[str, Snapshot] = {}
+    for name in sorted(candidates.keys() - errors.keys(), key=lambda name: (name == "preset", name != "linear")):
+        if name == "preset" and min(errors.values()) < _HARDLY:
+            continue
+        spec = candidates[name].spec
+        try:
+            check_data(spec, field.training)
+            begun[name] = _try_out(field, spec, name, watch)
+            errors[name] = trial_error(list_judges(field, spec, FleetFit.of(begun[name]))[1])
+        except (DataError, FitError):  # such as a fold whose rows show no linear model
+            errors[name] = _LOST
+    if choice is not None:
+        write_json(choice, errors)  # a run that goes on elsewhere goes on with the same winner
+    return errors, begun
+
+
+def _pick(errors: dict[str, float]) -> str:
+    """The winner of the trials."""
+    preset, rivals = errors.get("preset", _LOST), {name: e for name, e in errors.items() if name != "preset"}
+    best = min(rivals, key=lambda name: rivals[name])
+    if rivals[best] >= preset - (_AHEAD if preset < _MOST else 0.0):
+        return "preset"
+    near = best == "linear" and rivals.get("integrator", _LOST) < rivals["linear"] + _CLEAR
+    return "integrator" if near else best
+
+
 def _try_out(field: Field, spec: Spec, name: str, watch: Watch) -> Snapshot:
     """Where training stands after the cycles of a trial."""
     run = None if field.run is None else field.run.below(f"trials/{name}")
     with watch(spec.structure.resolutions, name_trial(name)) as shown:
         return train_some(field._replace(run=run), spec, shown.steps, count_cycles(spec))
-
-
-def _list_judges(field: Field, spec: Spec, fleet: FleetFit) -> list[Judge]:
-    """The models of a fleet, each with what it has not seen."""
-    model = best_restarts(spec, fleet, field.scale(spec), field.training[0])
-    return make_judges(model, fleet, field.training, field.held_out)
 
 
 def name_trial(name: str) -> str:
@@ -114,17 +124,18 @@ def prefer_linear(
     stage("a linear model beside it")
     ours = left_out_error(judges)
     known = float(np.mean(np.log(np.maximum(linear.errors, _SMALLEST))))
-    if len(field.training) >= MANY and known > ours + _MARGIN:
+    if known > ours + (_MARGIN if len(field.training) >= MANY else _FAR):
         return None
-    scaling = field.scale(linear.spec)
+    apart = field._replace(run=None)
     try:
         check_data(linear.spec, field.training)
-        fleet = train(field._replace(run=None), linear.spec, lambda _: None)
-        model = best_restarts(linear.spec, fleet, scaling, field.training[0])
+        start = train_some(apart, linear.spec, lambda _: None, 0)
+        if left_out_error(list_judges(field, linear.spec, FleetFit.of(start))[1]) >= ours - _CLEAR:
+            return None
+        fleet = train(apart, linear.spec, lambda _: None, start)
     except (DataError, FitError):
         return None
-    rivals = make_judges(model, fleet, field.training, field.held_out)
-    return judge(model, rivals, field.held_out, stage) if left_out_error(rivals) < ours - _CLEAR else None
+    return judge(*list_judges(field, linear.spec, fleet), field.held_out, stage)
 
 
 def trial_error(judges: SequenceOf[Judge]) -> float:

@@ -84,7 +84,7 @@ class Snapshot:
 
     `turn` counts turns taken so far, `step` the steps of the one under way. `kept` is the best of the past where the
     plan has unseen data, and `errors` (cycles, members) how far free runs were from it, the start first where the plan
-    is `informed`. Where members go on with all data, `folds` are the models as they were before.
+    is `informed`. Once members go on with all data, `folds` are the models as they were before.
     """
 
     state: FitState
@@ -189,8 +189,7 @@ def begin(plan: Plan, ssm: SSM[Component]) -> Snapshot:
     state = _init_states(plan.settings, ssm, plan.resolutions, plan.series.clock.shape[0])
     members = plan.tasks.columns.shape[0]
     kept, errors = (None, None) if plan.unseen is None else (ssm, np.empty((0, members)))
-    folds = None if plan.everything is None else ssm
-    return Snapshot(state, 0, 0, np.ones(members, bool), (), kept, errors, folds)
+    return Snapshot(state, 0, 0, np.ones(members, bool), (), kept, errors)
 
 
 def fit_fleet(
@@ -228,7 +227,7 @@ def train_fleet(
     walks = _walks(plan, mesh)
     journal = Journal(plan.settings, len(plan.schedule), start.alive, start.history, report)
     here = start
-    if plan.informed and (here.turn, here.step) == (0, 0):
+    if plan.informed and last and (here.turn, here.step) == (0, 0):
         here = _simulate(plan, here, everybody, len(plan.schedule), 0, journal, walks)
         here = _keep_best(plan, replace(here, alive=journal.alive))
     while here.turn < last:

@@ -61,7 +61,8 @@ def unpack_snapshot(data: bytes, template: Snapshot, mark: str, name: str) -> Sn
         for a, b, c, bound, kl, rmse, skipped, done, total in zip(*rows, strict=True)
     )
     state = fill(template.state, tensors, "state", name, finite=False)  # members that were given up may hold NaN
-    folds = None if template.folds is None else fill(template.folds, tensors, "folds", name, finite=False)
+    learned = any(key.startswith("folds.") for key in tensors)
+    folds = fill(template.state.ssm, tensors, "folds", name, finite=False) if learned else None
     if template.kept is None:
         return Snapshot(state, turn, at, alive, history, folds=folds)
     errors = tensors.get("errors")
