@@ -10,9 +10,10 @@ from mrgpssm import MRGPSSM, Sequence
 from mrgpssm.data import Scaling, take_pairs, take_unseen
 from mrgpssm.rollout import filter_states, mean_steps
 from mrgpssm.spec import arrange, make_spec
-from mrgpssm.training import begin
+from mrgpssm.training import begin, train_fleet
 from mrgpssm.training.planning import make_plan
 from mrgpssm.training.sweep import track
+from mrgpssm.training.windows import mark_known
 
 SMALL = {"latent_dim": 2, "inducing": 5, "samples": 4, "windows": 4, "window": 10, "buffer": 2, "cycles": 2, "steps": 5}
 
@@ -136,3 +137,30 @@ def test_a_stretch_is_run_from_the_rows_before_it():
     ((past, rest),) = take_pairs([recording(0, 48)], 4, 0)  # a stretch of twelve rows is too short for a warm-up
     assert (past, len(rest)) == (None, 12)
     assert [past for past, _ in take_pairs([recording(i) for i in range(4)], 4, 1)] == [None]
+
+
+def test_the_state_is_not_known_in_a_gap_and_just_after_it():
+    measured = np.ones(30, bool)
+    measured[10:16] = False
+    np.testing.assert_array_equal(np.flatnonzero(~mark_known(measured, 5)), np.arange(10, 21))
+    assert mark_known(measured, 6).sum() == 30 - 6 - 6
+    assert mark_known(measured, 7).all()  # as long as a window: nothing to lose
+    np.testing.assert_array_equal(np.flatnonzero(~mark_known(~measured, 5)), [*range(15), *range(16, 30)])
+    assert mark_known(np.arange(100) % 20 == 0, 5).all()  # sparse, but no gap
+    assert mark_known(np.zeros(9, bool), 5).all()  # nobody trains on it
+
+
+def test_windows_from_where_the_state_is_lost_score_nothing(monkeypatch):
+    data = recording(0)
+    outputs = np.array(data.outputs)
+    outputs[40:80] = np.nan
+    gap = Sequence(data.inputs, outputs, 0.1, None, data.input_names, data.output_names)
+    plan, ssm = plan_for([gap])
+    known = np.asarray(plan.known)
+    assert known.shape == (2, 160)
+    np.testing.assert_array_equal(np.flatnonzero(~known[0]), np.arange(40, 92))
+    some = train_fleet(plan, begin(plan, ssm), lambda _: None, turns=1).history[-1]
+    monkeypatch.setattr(type(plan), "known", np.zeros_like(known))
+    none = train_fleet(plan, begin(plan, ssm), lambda _: None, turns=1).history[-1]
+    assert (np.abs(some.bound + some.kl) > 1).all()
+    np.testing.assert_allclose(none.bound, -none.kl, rtol=1e-4)

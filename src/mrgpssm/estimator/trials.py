@@ -36,7 +36,6 @@ _PIECE = 200  # rows of a short run
 _LOST = 100.0  # the error of a candidate that cannot be judged
 _SMALLEST = 1e-6  # errors below this share of the deviation count as this
 _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is given up for a clearly better one
-_HARDLY = np.log(0.05)  # a rival that leaves no more needs no further trial
 _CLEAR = np.log(1.1)  # what was learned is given up for a clearly better linear model, an integrator for one that fades
 _MARGIN, _FAR = 0.1, np.log(2)  # a linear model that is not that near is judged no further: many recordings, or few
 
@@ -54,8 +53,8 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
         return selection
     errors, begun = _hold_trials(candidates, field, watch)
     name = _pick(errors)
-    tried = [f"{_share(errors[name])} from the {title}" for name, title in _TITLES.items() if name in errors]
-    shares = " and ".join(filter(None, (", ".join(tried[:-1]), tried[-1])))
+    *most, last = [f"{_share(errors[name])} from the {title}" for name, title in _TITLES.items() if name in errors]
+    shares = f"{', '.join(most)} and {last}"
     reason = f"a {_TITLES[name]}: short fits leave {shares} of the deviation on rows left out"
     winner = candidates[name]
     if name not in begun and errors[name] < _LOST:
@@ -67,14 +66,13 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
 def _hold_trials(
     candidates: dict[str, Selection], field: Field, watch: Watch
 ) -> tuple[dict[str, float], dict[str, Snapshot]]:
-    """The error of every candidate, and where its training stands; a rival that leaves hardly anything is the last."""
+    """The error of every candidate, and where its training stands."""
     choice = None if field.run is None else field.run.root / "trials" / "choice.json"
     errors: dict[str, float] = {} if choice is None or not choice.exists() else read_json(choice)
     begun: dict[str, Snapshot] = {}
-    for name in sorted(candidates.keys() - errors.keys(), key=lambda name: (name == "preset", name != "linear")):
-        if name == "preset" and min(errors.values()) < _HARDLY:
+    for name, (spec, *_) in candidates.items():
+        if name in errors:
             continue
-        spec = candidates[name].spec
         try:
             check_data(spec, field.training)
             begun[name] = _try_out(field, spec, name, watch)
@@ -88,7 +86,7 @@ def _hold_trials(
 
 def _pick(errors: dict[str, float]) -> str:
     """The winner of the trials."""
-    preset, rivals = errors.get("preset", _LOST), {name: e for name, e in errors.items() if name != "preset"}
+    preset, rivals = errors["preset"], {name: e for name, e in errors.items() if name != "preset"}
     best = min(rivals, key=lambda name: rivals[name])
     if rivals[best] >= preset - (_AHEAD if preset < _MOST else 0.0):
         return "preset"

@@ -3,6 +3,7 @@
 Where settings ask for it, components then train together (fine-tuning), and the best cycle on unseen data is kept.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,9 +21,10 @@ from mrgpssm.training.journal import Journal, Progress
 from mrgpssm.training.series import Series
 from mrgpssm.training.settings import Team, TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
-from mrgpssm.training.step import Phase, init_optimiser, step
+from mrgpssm.training.step import Phase, init_optimiser, member_outputs, step
 from mrgpssm.training.stopping import better_of, free_run_errors
 from mrgpssm.training.sweep import series_bound, sweep, track
+from mrgpssm.training.windows import mark_known
 
 _STEP, _SWEEP, _SELECT = 20, 21, 22
 
@@ -60,6 +62,16 @@ class Plan:
         if self.everything is None or turn < self.refit_turn:
             return self
         return replace(self, tasks=self.everything, informed=True)
+
+    @functools.cached_property
+    def known(self) -> Bool[Array, "f rows"]:
+        """Rows whose state a filter has found."""
+        visible, _ = self.visible()
+        outputs = eqx.filter_vmap(lambda task: member_outputs(self.series, task, jnp.arange(visible.shape[1])))
+        measured = np.asarray(visible) & np.isfinite(outputs(self.tasks)).any(axis=-1)
+        ends = np.asarray(self.series.offsets)[1:]
+        each = [[mark_known(rows, self.settings.window_steps) for rows in np.split(own, ends)] for own in measured]
+        return jnp.asarray([np.concatenate(rows) for rows in each])
 
     def visible(self) -> tuple[Bool[Array, "f rows"], Int[Array, "f n"]]:
         """Rows whose outputs a filter may see, and the sequences that it goes over.
@@ -180,7 +192,7 @@ def _steps(
     return jax.lax.scan(one, learner, jnp.arange(settings.chunk, dtype=jnp.int32))
 
 
-_AXES = (None, None, eqx.if_array(0), Phase(None, 0, 0, None, None, 0), eqx.if_array(0), None, None)  # pyright: ignore
+_AXES = (None, None, eqx.if_array(0), Phase(None, 0, 0, None, None, 0, eqx.if_array(0)), eqx.if_array(0), None, None)  # pyright: ignore
 _fleet_steps = fleet_program(_steps, _AXES)
 
 
@@ -286,6 +298,7 @@ def train_turn(
         jnp.asarray(settings.window_start != "initial" and (cycle > 0 or plan.informed)),
         jnp.asarray(settings.pace(cycle), plan.series.clock.dtype),
         driving_states(here.state.ssm, here.state.caches, fastest) if len(team) == 1 else (),  # else they are there
+        plan.known if settings.window_start == "filter" else None,
     )
     place = settings.teams(plan.resolutions).index(team)
     together = eqx.filter_vmap(lambda ssm: assemble(ssm, team))(here.state.ssm)

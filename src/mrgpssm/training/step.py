@@ -24,7 +24,7 @@ class Phase(NamedTuple):
     """What stays fixed while some components train; `pace` is the factor on the learning rate.
 
     `resolution` is the stride of the windows: that of a component that trains alone. `slower` are the cached states of
-    those that drive it in a cascade.
+    those that drive it in a cascade. Windows that start where the state is not `known` score nothing.
     """
 
     resolution: Int[Array, ""]
@@ -33,6 +33,7 @@ class Phase(NamedTuple):
     from_cache: Bool[Array, ""]
     pace: Float[Array, ""]
     slower: tuple[Float[Array, "rows _"], ...] = ()
+    known: Bool[Array, " rows"] | None = None
 
 
 def optimiser(settings: TrainingSettings) -> optax.GradientTransformation:
@@ -129,6 +130,8 @@ def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase
     rows, at_start, weights = draw_windows(
         own, phase.resolution, settings.windows, settings.window, settings.buffer, key=key
     )
+    if phase.known is not None:
+        weights = jnp.where(phase.known[rows[:, :1]], weights, 0.0)
     inputs, target = member_inputs(series, task, rows), member_outputs(series, task, rows) - phase.others[rows]
     driven = jnp.concatenate([inputs, *(states[rows] for states in phase.slower)], axis=-1)
     unit, gaps = phase.resolution.astype(series.clock.dtype), series.clock.between(rows[:, :-1], rows[:, 1:])

@@ -20,15 +20,18 @@ So every row from 1 to T_k - 1 counts 1 / R in expectation, and row 0 nothing. T
 a weight above 10/9 of that.
 """
 
+import itertools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mrgpssm.arrays.types import Array, Bool, Float, Int, Key, Scalar
 from mrgpssm.training.series import Series
 
 _LEAST_SHARE = 0.1
+_UNUSUAL = 3  # a gap is longer than so many usual distances of measured rows
 
 
 class Drawn(NamedTuple):
@@ -37,6 +40,22 @@ class Drawn(NamedTuple):
     rows: Int[Array, "n t_plus_1"]
     at_start: Bool[Array, " n"]
     weights: Float[Array, "n t"]
+
+
+def mark_known(measured: np.ndarray, rows: int) -> np.ndarray:
+    """(T,): where a filter that sees the `measured` rows knows the state.
+
+    It does not in gaps of more than so many `rows`, nor in as many rows after one, while it finds the state again. An
+    integrator may by then be far from where the model has it: windows from there would teach nothing but noise.
+    """
+    known, at = np.ones(len(measured), bool), np.flatnonzero(measured)
+    if not len(at):
+        return known
+    usual = np.median(np.diff(at)) if len(at) > 1 else 1
+    for before, after in itertools.pairwise([-1, *at, len(measured)]):
+        if after - before > max(rows, _UNUSUAL * usual):
+            known[before + 1 : after + rows] = False
+    return known
 
 
 def inner_places(lengths: Int[Array, " k"], resolution: Int[Array, ""], buffer: int) -> Int[Array, " k"]:
