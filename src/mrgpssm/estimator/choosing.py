@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, Sequence
 from mrgpssm.errors import FitError
 from mrgpssm.model import SSM, Component
@@ -35,7 +36,7 @@ def best_restarts(spec: Spec, fleet: FleetFit, scaling: Scaling, first: Sequence
     skipped = np.asarray(fleet.state.health.skipped).reshape(len(groups), each)[:, : spec.training.restarts]
     return FittedModel(
         structure=spec.structure,
-        ensemble=tuple(tuple(_member(fleet.state.ssm, i) for i in ranked[:, number]) for number in range(rounds)),
+        ensemble=tuple(tuple(_member(spec, fleet.state.ssm, i) for i in ranked[:, number]) for number in range(rounds)),
         scaling=scaling,
         input_names=first.input_names,
         output_names=first.output_names,
@@ -58,8 +59,10 @@ def fold_ensembles(spec: Spec, fleet: FleetFit, groups: int) -> Iterator[tuple[i
         own = np.take_along_axis(places[:, k], rank_restarts(bounds[places[:, k]]), axis=1)
         rounds = min(spec.training.ensemble, int(fleet.alive[own].sum(axis=1).min()))
         if rounds:
-            yield k, tuple(tuple(_member(fleet.of_folds, i) for i in own[:, number]) for number in range(rounds))
+            yield k, tuple(tuple(_member(spec, fleet.of_folds, i) for i in own[:, number]) for number in range(rounds))
 
 
-def _member(ssm: SSM[Component], index: int) -> SSM[Component]:
-    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[index]), ssm)  # on the host: nothing to compile
+def _member(spec: Spec, ssm: SSM[Component], index: int) -> SSM[Component]:
+    """One model of a fleet, taken on the host: nothing to compile."""
+    with floating_point(spec.structure.precision):
+        return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[index]), ssm)

@@ -57,14 +57,14 @@ class TrainingSettings(Training):
         decays by `decay` (see `step.learning_rate`).
         """
         again = cycle - self.cycles - self.finetune
-        if again >= 0:
+        if self.refit and again >= 0:
             return _AGAIN * self.anneal ** (again / max(self.refit - 1, 1))
         return self.anneal ** (max(min(cycle, self.cycles - 1), 0) / max(self.cycles - 1, 1))
 
     def steps_before(self, cycle: int) -> int:
         """Steps of a single component before a cycle, since its learning rate last began to decay."""
         again = cycle - self.cycles - self.finetune
-        return self.steps * (again if again >= 0 else cycle)
+        return self.steps * (again if self.refit and again >= 0 else cycle)
 
     def turns(self, resolutions: tuple[int, ...]) -> list[Team]:
         """The components in the order in which a cycle of backfitting trains them, one by one.
