@@ -156,8 +156,15 @@ def test_a_warm_up_without_measurements_walks_all_components_together(units):
     particles = tuple(Particles(jnp.asarray(x), jnp.asarray(e)) for x, e in zip(states, noise, strict=True))
     blank = jnp.full((rows, 1), jnp.nan)
     moved = assimilate(ssm, particles, jnp.asarray(inputs), blank, jnp.asarray(gaps), key=key)
+    idle = [np.pad(values, ((4, 0), *[(0, 0)] * (values.ndim - 1))) for values in (inputs, gaps)]
+    later = assimilate(
+        ssm, particles, jnp.asarray(idle[0]), jnp.full((rows + 4, 1), jnp.nan), jnp.asarray(idle[1]), key=key
+    )
+    for a, b in zip(jax.tree.leaves(moved), jax.tree.leaves(later), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)  # rows of no outputs and no gap change nothing
     process = np.empty((many, samples, rows, D))
-    for t, row in enumerate(jax.random.split(jax.random.fold_in(key, 2), rows)):
+    for t in range(rows):
+        row = jax.random.fold_in(jax.random.fold_in(key, 2), rows - 1 - t)
         for part in range(many):
             own = jax.random.fold_in(jax.random.split(row)[1], part)
             process[part, :, t] = jax.random.normal(own, (samples, D))
