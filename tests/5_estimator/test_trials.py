@@ -34,7 +34,7 @@ def linear_data(rows: int = 320, noise: float = 0.02, seed: int = 0) -> Sequence
 
 def judge_by(monkeypatch, error: Callable[[], float]) -> None:
     """Trials that train nothing and have these errors."""
-    monkeypatch.setattr(trials, "train_some", lambda *_: None)
+    monkeypatch.setattr(trials, "train_some", lambda *_: (None, None))
     monkeypatch.setattr(trials, "FleetFit", SimpleNamespace(of=lambda _: None))
     monkeypatch.setattr(trials, "list_judges", lambda *_: (None, []))
     monkeypatch.setattr(trials, "trial_error", lambda _: error())
@@ -109,6 +109,7 @@ def test_a_trial_that_fails_has_lost(fault, monkeypatch):
     def learn(_, spec, *__):
         if spec.training.start == "linear":
             raise fault("no")
+        return None, None
 
     judge_by(monkeypatch, lambda: 0.0)
     monkeypatch.setattr(trials, "train_some", learn)
@@ -199,7 +200,7 @@ def test_a_run_that_goes_on_keeps_the_winner_of_its_trials(tmp_path, monkeypatch
     make_directory(root / "trials")
     write_json(root / "trials" / "choice.json", {"preset": -1.0, "linear": -3.0})
     tried: list[str] = []
-    monkeypatch.setattr(trials, "train_some", lambda field, spec, *_: tried.append(spec.training.start))
+    monkeypatch.setattr(trials, "train_some", lambda field, spec, *_: (tried.append(spec.training.start), None))
     assert settle(found, Field(data, None, RunDirectory(root)), watch).spec.training.start == "linear"
     assert tried == ["linear"]  # it goes on from the last checkpoint of its trial
 

@@ -48,7 +48,8 @@ def estimate_fit(selection: Selection, field: Field) -> dict[str, Any]:
         share = count_cycles(own.spec) / max(training.cycles + training.finetune + training.refit, 1)
         runs = 2 * cost["stages"].get(RUNS, 0.0)  # over stretches, and over pieces of them
         planned = cost["stages"]["training"] - cost["seconds"]
-        tried[name_trial(name)] = planned + share * cost["seconds"] + runs
+        cooled = share / max(count_cycles(own.spec), 1)  # one more cycle, which is lost
+        tried[name_trial(name)] = planned + (share + cooled) * cost["seconds"] + runs
         cost["stages"]["training"] -= share * cost["seconds"]  # the winner goes on from there
     stages = tried | longest["stages"]
     if selection.linear is not None and RUNS in stages:

@@ -58,7 +58,7 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     reason = f"a {_TITLES[name]}: short fits leave {shares} of the deviation on rows left out"
     winner = candidates[name]
     if name not in begun and errors[name] < _LOST:
-        begun[name] = _try_out(field, winner.spec, name, watch)  # a run that goes on: its last checkpoint
+        begun[name], _ = _try_out(field, winner.spec, name, watch)  # a run that goes on: its last checkpoint
     start = begun.get(name)
     return winner._replace(reasons=(*winner.reasons, reason), rivals=(), linear=selection.linear, begun=start)
 
@@ -75,8 +75,8 @@ def _hold_trials(
             continue
         try:
             check_data(spec, field.training)
-            begun[name] = _try_out(field, spec, name, watch)
-            errors[name] = trial_error(list_judges(field, spec, FleetFit.of(begun[name]))[1])
+            begun[name], cooled = _try_out(field, spec, name, watch)
+            errors[name] = trial_error(list_judges(field, spec, FleetFit.of(cooled))[1])
         except (DataError, FitError):  # such as a fold whose rows show no linear model
             errors[name] = _LOST
     if choice is not None:
@@ -94,8 +94,8 @@ def _pick(errors: dict[str, float]) -> str:
     return "integrator" if near else best
 
 
-def _try_out(field: Field, spec: Spec, name: str, watch: Watch) -> Snapshot:
-    """Where training stands after the cycles of a trial."""
+def _try_out(field: Field, spec: Spec, name: str, watch: Watch) -> tuple[Snapshot, Snapshot]:
+    """Where training stands after the cycles of a trial, and what it is judged by."""
     run = None if field.run is None else field.run.below(f"trials/{name}")
     with watch(spec.structure.resolutions, name_trial(name)) as shown:
         return train_some(field._replace(run=run), spec, shown.steps, count_cycles(spec))
@@ -127,7 +127,7 @@ def prefer_linear(
     apart = field._replace(run=None)
     try:
         check_data(linear.spec, field.training)
-        start = train_some(apart, linear.spec, lambda _: None, 0)
+        start, _ = train_some(apart, linear.spec, lambda _: None, 0)
         if left_out_error(list_judges(field, linear.spec, FleetFit.of(start))[1]) >= ours - _CLEAR:
             return None
         fleet = train(apart, linear.spec, lambda _: None, start)

@@ -52,6 +52,10 @@ class Plan:
         """Every turn, with its cycle."""
         return self.settings.schedule(self.resolutions)
 
+    def cool(self, cycles: int) -> "Plan":
+        """One cycle more after so many, at the lowest learning rate, and that is all."""
+        return replace(self, settings=replace(self.settings, cycles=cycles + 1, finetune=0, refit=0), everything=None)
+
     @property
     def refit_turn(self) -> int:
         """The first turn on all data."""
