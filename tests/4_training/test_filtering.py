@@ -10,8 +10,9 @@ from mrgpssm import MRGPSSM, Sequence
 from mrgpssm.data import Scaling, take_pairs, take_unseen
 from mrgpssm.rollout import filter_states, mean_steps
 from mrgpssm.spec import arrange, make_spec
-from mrgpssm.training import begin, train_fleet
+from mrgpssm.training import begin
 from mrgpssm.training.planning import make_plan
+from mrgpssm.training.step import Phase, _gather
 from mrgpssm.training.sweep import track
 from mrgpssm.training.windows import mark_known
 
@@ -150,17 +151,28 @@ def test_the_state_is_not_known_in_a_gap_and_just_after_it():
     assert mark_known(np.zeros(9, bool), 5).all()  # nobody trains on it
 
 
-def test_windows_from_where_the_state_is_lost_score_nothing(monkeypatch):
+def test_windows_from_where_the_state_is_lost_score_nothing():
+    """Those at the start of a recording begin in q(x_0) and are not asked."""
     data = recording(0)
     outputs = np.array(data.outputs)
     outputs[40:80] = np.nan
     gap = Sequence(data.inputs, outputs, 0.1, None, data.input_names, data.output_names)
-    plan, ssm = plan_for([gap])
+    plan, ssm = plan_for([gap], windows=60)
     known = np.asarray(plan.known)
     assert known.shape == (2, 160)
     np.testing.assert_array_equal(np.flatnonzero(~known[0]), np.arange(40, 92))
-    some = train_fleet(plan, begin(plan, ssm), lambda _: None, turns=1).history[-1]
-    monkeypatch.setattr(type(plan), "known", np.zeros_like(known))
-    none = train_fleet(plan, begin(plan, ssm), lambda _: None, turns=1).history[-1]
-    assert (np.abs(some.bound + some.kl) > 1).all()
-    np.testing.assert_allclose(none.bound, -none.kl, rtol=1e-4)
+    cache, task = begin(plan, ssm).state.caches[0], jax.tree.map(lambda x: x[0], plan.tasks)
+    one = jax.tree.map(lambda x: x[0], cache)
+    phase = Phase(jnp.asarray(1, jnp.int32), one.outputs, (one,), jnp.asarray(True), jnp.ones(()), (), plan.known[0])
+    for lost in plan.known[0], jnp.zeros(160, bool):
+        batch = _gather(plan.settings, plan.series, task, phase._replace(known=lost), jax.random.key(1))
+        scores = np.asarray(batch.weights).any(axis=1)
+        np.testing.assert_array_equal(scores, np.asarray(batch.at_start | lost[batch.first]))
+    assert 0 < scores.sum() < len(scores)
+
+
+def test_a_member_that_knows_no_state_trains_as_before():
+    late = np.full((160, 2), np.nan)
+    late[150:] = recording(0).outputs[150:]
+    data = Sequence(recording(0).inputs, late, 0.1, None, recording(0).input_names, recording(0).output_names)
+    assert np.asarray(plan_for([data])[0].known).all()

@@ -147,11 +147,13 @@ def test_the_best_restarts_of_a_fold_are_its_ensemble():
     bounds = np.array([9.0, 9, 1, 3, 2, 5, 4, 6, 9, 9, 3, 2, 1, 7, 8, 9])
     alive = np.ones(16, bool)
     alive[[7, 13, 14, 15]] = False
-    fleet: Any = SimpleNamespace(bounds=bounds, alive=alive, of_folds=np.arange(16))
+    fleet: Any = SimpleNamespace(bounds=bounds, alive=alive, of_folds=np.arange(16), folds=None)
     found: Any = dict(fold_ensembles(spec, fleet, 2))
     assert found == {0: ((3, 10), (4, 11))}  # of the other fold, no restart of the second output is left
     alive[13] = True
     assert dict(fold_ensembles(spec, fleet, 2))[1] == ((5, 13),)
+    fleet.folds = fleet.of_folds  # bounds are of models that have seen what folds are judged on
+    assert dict(fold_ensembles(spec, fleet, 2)) == {0: ((2, 10), (3, 11)), 1: ((5, 13),)}
 
 
 def test_the_models_of_folds_are_kept(fitted, tmp_path):

@@ -182,7 +182,7 @@ def test_a_dead_time_becomes_a_delay():
     [
         ({}, (4, 4, 4)),
         ({"cycles": 3}, (4, 4, 2)),
-        ({"folds": 3, "fold_restarts": 2}, (6, 6, 4)),
+        ({"folds": 3, "fold_restarts": 2}, (6, 5, 4)),
         ({"refit": 1}, (4, 4, 1)),
         ({"refit": 0}, (5, 5, 0)),
         ({"restarts": 3}, (3, 3, 0)),

@@ -31,6 +31,7 @@ from mrgpssm.training.linear.subspace import Identified, identify
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
+_MOST_MIXED = 5  # restarts
 _REFIT = 0.4  # of the cycles: as many more, with all data, make the models of the folds the restarts
 _ENOUGH, _FEW = 200, 1500  # rows that a linear model needs; rows up to which a Gaussian process beside it is small
 _LEAST_ORDER, _ROOM = 2, 4  # of a component that starts linear; its memory over that of the slowest mode
@@ -127,7 +128,7 @@ def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: b
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
     if "integrators" in kept and "latent_dim" not in kept:
         chosen["latent_dim"] = max(chosen.get("latent_dim", _LEAST_ORDER), kept["integrators"] + 1)
-    chosen |= _take_folds(chosen | kept, kept)
+    chosen |= {} if validated else _take_folds(chosen | kept, kept)
     spec = make_spec(chosen | kept).complete()
     why = "the models of the folds, trained on with all data" if spec.training.refit else "better than one as a rule"
     reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", why))
@@ -145,7 +146,7 @@ def _take_folds(options: Settings, kept: Settings) -> Settings:
     refit = kept.get("refit", math.ceil(_REFIT * cycles))
     if not refit or not count or kept.keys() & {"restarts", "ensemble"} or kept.get("early_stopping"):
         return {}
-    return {"restarts": count, "ensemble": count, "refit": refit}
+    return {"restarts": count, "ensemble": min(count, _MOST_MIXED), "refit": refit}
 
 
 def choose_drive(training: list[Sequence]) -> Drive:

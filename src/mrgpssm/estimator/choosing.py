@@ -54,7 +54,8 @@ def fold_ensembles(spec: Spec, fleet: FleetFit, groups: int) -> Iterator[tuple[i
     """
     places = np.arange(groups * spec.members).reshape(groups, spec.members)[:, spec.members - spec.fold_members :]
     places = places.reshape(groups, spec.bands.folds, spec.bands.fold_restarts)
-    bounds = np.where(fleet.alive, fleet.bounds, -np.inf)
+    # After a refit bounds are of models that have seen everything: they must not choose who judges.
+    bounds = np.where(fleet.alive, fleet.bounds if fleet.folds is None else 0.0, -np.inf)
     for k in range(spec.bands.folds):
         own = np.take_along_axis(places[:, k], rank_restarts(bounds[places[:, k]]), axis=1)
         rounds = min(spec.training.ensemble, int(fleet.alive[own].sum(axis=1).min()))

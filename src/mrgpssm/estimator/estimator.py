@@ -249,7 +249,7 @@ class MRGPSSM:
 
         With `run_dir`, the run leaves its trace, checkpoints and model there; started again with the same data and
         arguments, a run that was cut short goes on where it stood. Every callback sees the progress after each
-        chunk of steps (`mrgpssm.interop.callbacks` has some).
+        chunk of steps (`mrgpssm.interop.callbacks` has some); where trials decide, from the end of the trial on.
 
         Args:
             sequences: Recordings with the same columns and the same dt: sequences, or tables with `inputs` and

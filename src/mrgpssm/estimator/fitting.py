@@ -97,14 +97,16 @@ def train(field: Field, spec: Spec, report: Callable[[Progress], None], begun: S
         return fit_fleet(*given)
 
 
-def train_some(field: Field, spec: Spec, report: Callable[[Progress], None], cycles: int) -> tuple[Snapshot, Snapshot]:
+def train_some(
+    field: Field, spec: Spec, report: Callable[[Progress], None], cycles: int, cool: bool = True
+) -> tuple[Snapshot, Snapshot]:
     """The first cycles of the same, and one more at the lowest learning rate, to judge by; reports count only these."""
     each = len(spec.structure.resolutions)
     total = (cycles + 1) * each * spec.training.steps
     alone = lambda progress: report(replace(progress, total=total))  # noqa: E731
     with _prepare(field, spec, alone, None, cycles * each) as given:
         here, plan = train_fleet(*given, cycles * each), given[0]
-        if not cycles:
+        if not (cool and cycles):
             return here, here
         return here, train_fleet(plan.cool(cycles), here, alone)
 

@@ -58,7 +58,7 @@ def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     reason = f"a {_TITLES[name]}: short fits leave {shares} of the deviation on rows left out"
     winner = candidates[name]
     if name not in begun and errors[name] < _LOST:
-        begun[name], _ = _try_out(field, winner.spec, name, watch)  # a run that goes on: its last checkpoint
+        begun[name], _ = _try_out(field, winner.spec, name, watch, cool=False)  # its last checkpoint
     start = begun.get(name)
     return winner._replace(reasons=(*winner.reasons, reason), rivals=(), linear=selection.linear, begun=start)
 
@@ -94,11 +94,11 @@ def _pick(errors: dict[str, float]) -> str:
     return "integrator" if near else best
 
 
-def _try_out(field: Field, spec: Spec, name: str, watch: Watch) -> tuple[Snapshot, Snapshot]:
+def _try_out(field: Field, spec: Spec, name: str, watch: Watch, cool: bool = True) -> tuple[Snapshot, Snapshot]:
     """Where training stands after the cycles of a trial, and what it is judged by."""
     run = None if field.run is None else field.run.below(f"trials/{name}")
     with watch(spec.structure.resolutions, name_trial(name)) as shown:
-        return train_some(field._replace(run=run), spec, shown.steps, count_cycles(spec))
+        return train_some(field._replace(run=run), spec, shown.steps, count_cycles(spec), cool)
 
 
 def name_trial(name: str) -> str:

@@ -284,6 +284,10 @@ class Spec:
             return
         if self.training.early_stopping:
             raise ConfigError("refit trains on what early_stopping is judged on; use one of them.")
+        if not self.fold_members:
+            raise ConfigError(
+                "refit goes on from the models of the folds, and there are none; use folds=4, or refit=0."
+            )
         if self.training.restarts != self.fold_members:
             raise ConfigError(
                 f"refit makes a restart of every model of the folds, folds x fold_restarts = {self.fold_members}; got "

@@ -115,9 +115,11 @@ def _spec(shared: Spec, given: dict[str, Any], where: str) -> Spec:
         raise ConfigError(f"{where}: {error}") from None
     if spec.structure.joint:
         raise ConfigError(f"{where}: joint is not for sweeps, which run every output by itself; leave it out.")
-    single = (spec.bands.folds, spec.training.early_stopping)
+    single = (spec.bands.folds, spec.training.early_stopping, spec.training.refit)
     if any(single) or spec.bands.noise != "gaussian":
-        raise ConfigError(f"{where}: folds, noise and early_stopping are for single fits; a sweep has its own splits.")
+        raise ConfigError(
+            f"{where}: folds, refit, noise and early_stopping are for single fits; a sweep has its own splits."
+        )
     return spec
 
 

@@ -21,7 +21,7 @@ from mrgpssm.training.journal import Journal, Progress
 from mrgpssm.training.series import Series
 from mrgpssm.training.settings import Team, TrainingSettings
 from mrgpssm.training.state import Cache, FitInfo, FitState, Learner, Task, healthy
-from mrgpssm.training.step import Phase, init_optimiser, member_outputs, step
+from mrgpssm.training.step import Phase, init_optimiser, step
 from mrgpssm.training.stopping import better_of, free_run_errors
 from mrgpssm.training.sweep import series_bound, sweep, track
 from mrgpssm.training.windows import mark_known
@@ -63,19 +63,22 @@ class Plan:
 
     def at(self, turn: int) -> "Plan":
         """With the tasks of a turn."""
-        if self.everything is None or turn < self.refit_turn:
-            return self
+        return self if self.everything is None or turn < self.refit_turn else self._later
+
+    @functools.cached_property
+    def _later(self) -> "Plan":
         return replace(self, tasks=self.everything, informed=True)
 
     @functools.cached_property
     def known(self) -> Bool[Array, "f rows"]:
         """Rows whose state a filter has found."""
-        visible, _ = self.visible()
-        outputs = eqx.filter_vmap(lambda task: member_outputs(self.series, task, jnp.arange(visible.shape[1])))
-        measured = np.asarray(visible) & np.isfinite(outputs(self.tasks)).any(axis=-1)
-        ends = np.asarray(self.series.offsets)[1:]
-        each = [[mark_known(rows, self.settings.window_steps) for rows in np.split(own, ends)] for own in measured]
-        return jnp.asarray([np.concatenate(rows) for rows in each])
+        visible, ends = np.asarray(self.visible()[0]), np.asarray(self.series.offsets)[1:]
+        finite, each = np.isfinite(np.asarray(self.series.outputs[0])), []
+        for rows, columns in zip(visible, np.asarray(self.tasks.columns), strict=True):
+            measured = np.split(rows & finite[:, columns].any(axis=1), ends)
+            known = np.concatenate([mark_known(own, self.settings.window_steps) for own in measured])
+            each.append(known if (known & rows).any() else np.ones_like(known))
+        return jnp.asarray(np.stack(each))
 
     def visible(self) -> tuple[Bool[Array, "f rows"], Int[Array, "f n"]]:
         """Rows whose outputs a filter may see, and the sequences that it goes over.

@@ -131,7 +131,7 @@ def _gather(settings: TrainingSettings, series: Series, task: Task, phase: Phase
         own, phase.resolution, settings.windows, settings.window, settings.buffer, key=key
     )
     if phase.known is not None:
-        weights = jnp.where(phase.known[rows[:, :1]], weights, 0.0)
+        weights = jnp.where((at_start | phase.known[rows[:, 0]])[:, None], weights, 0.0)
     inputs, target = member_inputs(series, task, rows), member_outputs(series, task, rows) - phase.others[rows]
     driven = jnp.concatenate([inputs, *(states[rows] for states in phase.slower)], axis=-1)
     unit, gaps = phase.resolution.astype(series.clock.dtype), series.clock.between(rows[:, :-1], rows[:, 1:])

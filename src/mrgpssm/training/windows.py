@@ -20,7 +20,6 @@ So every row from 1 to T_k - 1 counts 1 / R in expectation, and row 0 nothing. T
 a weight above 10/9 of that.
 """
 
-import itertools
 from typing import NamedTuple
 
 import jax
@@ -51,10 +50,9 @@ def mark_known(measured: np.ndarray, rows: int) -> np.ndarray:
     known, at = np.ones(len(measured), bool), np.flatnonzero(measured)
     if not len(at):
         return known
-    usual = np.median(np.diff(at)) if len(at) > 1 else 1
-    for before, after in itertools.pairwise([-1, *at, len(measured)]):
-        if after - before > max(rows, _UNUSUAL * usual):
-            known[before + 1 : after + rows] = False
+    usual, edges = np.median(np.diff(at)) if len(at) > 1 else 1, np.r_[-1, at, len(measured)]
+    for gap in np.flatnonzero(np.diff(edges) > max(rows, _UNUSUAL * usual)):
+        known[edges[gap] + 1 : edges[gap + 1] + rows] = False
     return known
 
 
