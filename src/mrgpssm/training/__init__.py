@@ -1,7 +1,8 @@
 """Training: pure steps, sweeps, backfitting over a fleet, and the choice among restarts."""
 
-from mrgpssm.training.backfit import FleetFit, Plan, Snapshot, begin, fit_fleet, train_fleet
+from mrgpssm.training.backfit import begin, fit_fleet, train_fleet
 from mrgpssm.training.journal import Progress
+from mrgpssm.training.plan import FleetFit, Plan, Snapshot
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import FitInfo, FitState, Task
 

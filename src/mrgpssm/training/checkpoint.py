@@ -8,8 +8,8 @@ import numpy as np
 
 from mrgpssm.errors import ModelFileError
 from mrgpssm.file import fill, named_leaves, pack, unpack
-from mrgpssm.training.backfit import Plan, Snapshot
 from mrgpssm.training.journal import Progress
+from mrgpssm.training.plan import Plan, Snapshot
 
 _KIND = "mrgpssm-checkpoint"
 _VERSION = 4

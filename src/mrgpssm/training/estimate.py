@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.training.backfit import Plan, Snapshot, driving_states, train_turn
+from mrgpssm.training.backfit import driving_states, train_turn
 from mrgpssm.training.journal import Journal
+from mrgpssm.training.plan import Plan, Snapshot
 from mrgpssm.training.sweep import sweep
 
 _STEPS, _ROWS = 2, 200

@@ -17,9 +17,9 @@ from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec, Structure
-from mrgpssm.training.backfit import Plan
 from mrgpssm.training.linear.start import LinearStart, find_start
 from mrgpssm.training.members import init_models, start_linear, start_on_data
+from mrgpssm.training.plan import Plan
 from mrgpssm.training.series import flatten
 from mrgpssm.training.settings import TrainingSettings
 from mrgpssm.training.state import Task

@@ -7,8 +7,8 @@ import numpy as np
 from mrgpssm.data import Filled, Scaling, Sequence, apply_drive, fill, masks, trained_on, unseen_rows, with_copies
 from mrgpssm.model import SSM, Component
 from mrgpssm.spec import Spec
-from mrgpssm.training.backfit import Plan
 from mrgpssm.training.fleet import Member, make_fleet
+from mrgpssm.training.plan import Plan
 
 Sequences = list[Sequence]
 
