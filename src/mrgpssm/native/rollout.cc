@@ -30,7 +30,11 @@ namespace ffi = xla::ffi;
 
 namespace {
 
+#ifdef __AVX512F__
+constexpr int kBytes = 64;
+#else
 constexpr int kBytes = 32;
+#endif
 template <typename T>
 struct Lanes {
   static constexpr int width = kBytes / sizeof(T);
@@ -46,11 +50,29 @@ inline Vec<T> all(T value) {
   return value - Vec<T>{};
 }
 
+// The sum of all lanes: halves are added until few are left.
 template <typename T>
 inline T total(Vec<T> v) {
+  typedef T half __attribute__((vector_size(kBytes / 2)));
+  typedef T quarter __attribute__((vector_size(kBytes / 4)));
+  half halves[2];
+  std::memcpy(halves, &v, kBytes);
+  const half once = halves[0] + halves[1];
+  quarter quarters[2];
+  std::memcpy(quarters, &once, kBytes / 2);
+  const quarter twice = quarters[0] + quarters[1];
   T sum = 0;
-  for (int i = 0; i < Lanes<T>::width; ++i) sum += v[i];
+  for (int i = 0; i < Lanes<T>::width / 4; ++i) sum += twice[i];
   return sum;
+}
+
+template <typename T>
+inline Vec<T> root_of(Vec<T> v) {
+  T lanes[Lanes<T>::width];
+  std::memcpy(lanes, &v, kBytes);
+  for (T& lane : lanes) lane = std::sqrt(lane);
+  std::memcpy(&v, lanes, kBytes);
+  return v;
 }
 
 // exp(x) for x <= 0 by 2^n times a polynomial; not-a-number stays what it is, below the smallest normal number it is 0.
@@ -101,60 +123,77 @@ struct Gradients {
   T *start, *centres, *relevance, *whitener, *variance, *outputs, *A, *Q, *drift, *forcing, *h, *epsilon;
 };
 
-// y[i] = sum_{j <= i} W[i][j] x[j] for NV vectors of lanes; rows come in fours, W is padded to whole fours with zeros.
+// Rows of the triangle that are walked together, so that enough sums are under way at once; W is padded to whole tiles.
+constexpr int kRows = 8;
+template <int NV>
+constexpr int rows_of = NV == 1 ? 8 : 4;
+
+// y[i] = sum_{j <= i} W[i][j] x[j] for NV vectors of lanes.
 template <typename T, int NV>
-void lower_product(const T* W, int64_t m, int64_t padded, const Vec<T>* x, Vec<T>* y) {
-  for (int64_t i = 0; i < padded; i += 4) {
-    Vec<T> sum[4][NV] = {};
-    const int64_t last = std::min(i + 4, m);
+void lower_product(const T* W, int64_t m, const Vec<T>* x, Vec<T>* y) {
+  constexpr int R = rows_of<NV>;
+  for (int64_t i = 0; i < m; i += R) {
+    Vec<T> sum[R][NV] = {};
+    const int64_t last = std::min(i + R, m);
     for (int64_t j = 0; j < last; ++j)
-      for (int r = 0; r < 4; ++r)
+      for (int r = 0; r < R; ++r)
         for (int q = 0; q < NV; ++q) sum[r][q] += W[(i + r) * m + j] * x[j * NV + q];
-    for (int r = 0; r < 4 && i + r < m; ++r)
+    for (int r = 0; r < R && i + r < m; ++r)
       for (int q = 0; q < NV; ++q) y[(i + r) * NV + q] = sum[r][q];
   }
 }
 
 // x[j] = sum_{i >= j} W[i][j] y[i]; `Wt` is W transposed, padded likewise.
 template <typename T, int NV>
-void upper_product(const T* Wt, int64_t m, int64_t padded, const Vec<T>* y, Vec<T>* x) {
-  for (int64_t j = 0; j < padded; j += 4) {
-    Vec<T> sum[4][NV] = {};
+void upper_product(const T* Wt, int64_t m, const Vec<T>* y, Vec<T>* x) {
+  constexpr int R = rows_of<NV>;
+  for (int64_t j = 0; j < m; j += R) {
+    Vec<T> sum[R][NV] = {};
     for (int64_t i = j; i < m; ++i)
-      for (int r = 0; r < 4; ++r)
+      for (int r = 0; r < R; ++r)
         for (int q = 0; q < NV; ++q) sum[r][q] += Wt[(j + r) * m + i] * y[i * NV + q];
-    for (int r = 0; r < 4 && j + r < m; ++r)
+    for (int r = 0; r < R && j + r < m; ++r)
       for (int q = 0; q < NV; ++q) x[(j + r) * NV + q] = sum[r][q];
   }
 }
 
-// G[i][j] += sum over `length` vectors of da[i] k[j], j <= i; row i of da and k is `length` vectors long.
-template <typename T>
-void outer_product(const Vec<T>* da, const Vec<T>* k, int64_t m, int64_t length, T* G) {
-  for (int64_t i = 0; i < m; i += 4) {
-    for (int64_t j = 0; j <= std::min(i + 3, m - 1); j += 2) {
-      Vec<T> sum[4][2] = {};
-      const Vec<T>* rows[4];
-      for (int r = 0; r < 4; ++r) rows[r] = da + std::min(i + r, m - 1) * length;
-      const Vec<T>*left = k + j * length, *right = k + std::min(j + 1, m - 1) * length;
-      for (int64_t q = 0; q < length; ++q)
-        for (int r = 0; r < 4; ++r) {
-          sum[r][0] += rows[r][q] * left[q];
-          sum[r][1] += rows[r][q] * right[q];
-        }
-      for (int r = 0; r < 4 && i + r < m; ++r)
-        for (int s = 0; s < 2 && j + s <= i + r; ++s) G[(i + r) * m + j + s] += total<T>(sum[r][s]);
+// What the reverse pass keeps of one latent dimension at one step: m x NV vectors each of k, of da and of dr2.
+constexpr int kKept = 3;
+
+// G[i][j] += sum over all steps and lanes of da[i] k[j], j <= i.
+template <typename T, int NV>
+void outer_product(const Vec<T>* kept, int64_t m, int64_t steps, T* G) {
+  constexpr int R = 4;
+  for (int64_t i = 0; i < m; i += R)
+    for (int64_t j = 0; j < std::min(i + R, m); j += R) {
+      Vec<T> sum[R][R] = {};
+      int64_t rows[R], columns[R];
+      for (int r = 0; r < R; ++r) {
+        rows[r] = (m + std::min(i + r, m - 1)) * NV;
+        columns[r] = std::min(j + r, m - 1) * NV;
+      }
+      for (int64_t t = 0; t < steps; ++t) {
+        const Vec<T>* here = kept + t * kKept * m * NV;
+        for (int q = 0; q < NV; ++q)
+          for (int r = 0; r < R; ++r)
+            for (int c = 0; c < R; ++c) sum[r][c] += here[rows[r] + q] * here[columns[c] + q];
+      }
+      for (int r = 0; r < R && i + r < m; ++r)
+        for (int c = 0; c < R && j + c <= i + r; ++c) G[(i + r) * m + j + c] += total<T>(sum[r][c]);
     }
-  }
 }
 
-// What one member's parameters look like to the loops: rows of W in fours, and W transposed.
+// What one member's parameters look like to the loops: W and its transpose in whole tiles of rows, and the inducing
+// inputs in units where k = exp(-forcing / 2 - sum_e (Z[e] - x[e])^2).
 template <typename T>
 struct Member {
-  std::vector<T> W, Wt;
+  std::vector<T> W, Wt, centres, units;
   int64_t padded;
-  Member(const Shape& s, const T* whitener) : padded((s.inducing + 3) / 4 * 4) {
-    const int64_t m = s.inducing;
+  Member(const Shape& s, const Inputs<T>& in, int64_t f) : padded((s.inducing + kRows - 1) / kRows * kRows) {
+    const int64_t m = s.inducing, e = s.dims;
+    const T *whitener = in.whitener + f * e * m * m, *own = in.centres + f * e * m * e;
+    for (int64_t c = 0; c < e; ++c) units.push_back(std::sqrt(in.relevance[f * e + c] * T(0.5)));
+    for (int64_t i = 0; i < e * m * e; ++i) centres.push_back(own[i] * units[i % e]);
     W.assign(s.dims * padded * m, 0);
     Wt.assign(s.dims * padded * m, 0);
     for (int64_t d = 0; d < s.dims; ++d)
@@ -190,27 +229,39 @@ struct Group {
     for (int64_t i = 0; i < s.dims * s.inducing; ++i) gather(in.outputs, s.dims * s.inducing, i, v + i * NV);
   }
 
-  void correlations(const Vec<T>* x, int64_t t, int64_t d, Vec<T>* k) const {
-    const int64_t m = s.inducing, e = s.dims;
-    const T* forcing = in.forcing + ((window() * s.steps + t) * s.dims + d) * m;
-    const T *centres = in.centres + (f * s.dims + d) * m * e, *relevance = in.relevance + f * e;
+  // States in the units of the member's centres.
+  void rescale(const Vec<T>* x, Vec<T>* scaled) const {
+    for (int64_t c = 0; c < s.dims; ++c)
+      for (int q = 0; q < NV; ++q) scaled[c * NV + q] = member.units[c] * x[c * NV + q];
+  }
+
+  // E is the number of latent dimensions where the compiler knows it, else 0.
+  template <int E>
+  void correlations(const Vec<T>* scaled, int64_t t, int64_t d, Vec<T>* k) const {
+    const int64_t m = s.inducing, e = E ? E : s.dims;
+    const T* forcing = in.forcing + ((window() * s.steps + t) * e + d) * m;
+    const T* centres = member.centres.data() + d * m * e;
+    Vec<T> own[E ? E * NV : 1];
+    if (E) std::copy(scaled, scaled + E * NV, own);  // into registers
+    const Vec<T>* x = E ? own : scaled;
     for (int64_t i = 0; i < m; ++i)
       for (int q = 0; q < NV; ++q) {
-        Vec<T> r2 = all<T>(forcing[i]);
+        Vec<T> sum = all<T>(T(0.5) * forcing[i]);
         for (int64_t c = 0; c < e; ++c) {
           const Vec<T> gap = centres[i * e + c] - x[c * NV + q];
-          r2 += relevance[c] * (gap * gap);
+          sum += gap * gap;
         }
-        k[i * NV + q] = exponential(r2 * T(-0.5));
+        k[i * NV + q] = exponential(-sum);
       }
   }
 
   // f = a . v and Sigma of one dimension; leaves k and a behind.
-  void features(const Vec<T>* x, const Vec<T>* v, int64_t t, int64_t d, Vec<T>* k, Vec<T>* a, Vec<T>* value,
+  template <int E>
+  void features(const Vec<T>* scaled, const Vec<T>* v, int64_t t, int64_t d, Vec<T>* k, Vec<T>* a, Vec<T>* value,
                 Vec<T>* sigma) const {
     const int64_t m = s.inducing;
-    correlations(x, t, d, k);
-    lower_product<T, NV>(member.W.data() + d * member.padded * m, m, member.padded, k, a);
+    correlations<E>(scaled, t, d, k);
+    lower_product<T, NV>(member.W.data() + d * member.padded * m, m, k, a);
     for (int q = 0; q < NV; ++q) {
       Vec<T> sum = {}, squares = {};
       for (int64_t i = 0; i < m; ++i) {
@@ -222,24 +273,24 @@ struct Group {
     }
   }
 
+  template <int E>
   void forward(T* states) const {
-    const int64_t m = s.inducing, e = s.dims;
-    std::vector<Vec<T>> v(e * m * NV), x(e * NV), next(e * NV), k(m * NV), a(m * NV);
+    const int64_t m = s.inducing, e = E ? E : s.dims;
+    std::vector<Vec<T>> v(e * m * NV), x(e * NV), scaled(e * NV), next(e * NV), k(m * NV), a(m * NV);
     load_outputs(v.data());
     for (int64_t d = 0; d < e; ++d) gather(in.start, e, d, &x[d * NV]);
     for (int64_t t = 0; t < s.steps; ++t) {
       const T h = in.h[window() * s.steps + t];
+      rescale(x.data(), scaled.data());
       for (int64_t d = 0; d < e; ++d) {
         Vec<T> value[NV], sigma[NV], noise[NV];
-        features(x.data(), v.data(), t, d, k.data(), a.data(), value, sigma);
+        features<E>(scaled.data(), v.data(), t, d, k.data(), a.data(), value, sigma);
         gather(in.epsilon, s.steps * e, t * e + d, noise);
         for (int q = 0; q < NV; ++q) {
           Vec<T> drift = value[q] + in.drift[(window() * s.steps + t) * e + d];
           for (int64_t c = 0; c < e; ++c) drift += in.A[(f * e + d) * e + c] * x[c * NV + q];
           const Vec<T> spread = h * h * (sigma[q] < 0 ? all<T>(0) : sigma[q]) + h * in.Q[f * e + d];
-          Vec<T> root;
-          for (int i = 0; i < width; ++i) root[i] = std::sqrt(spread[i]);
-          next[d * NV + q] = x[d * NV + q] + h * drift + root * noise[q];
+          next[d * NV + q] = x[d * NV + q] + h * drift + root_of<T>(spread) * noise[q];
         }
       }
       x = next;
@@ -248,120 +299,161 @@ struct Group {
   }
 
   // `sums` are one member's gradients that add up over windows; `own` those that belong to windows or samples alone.
+  template <int E>
   void backward(const T* states, const T* cotangent, const Gradients<T>& sums, const Gradients<T>& own,
                 std::vector<Vec<T>>& kept) const {
-    const int64_t m = s.inducing, e = s.dims, length = s.steps * NV;
-    std::vector<Vec<T>> v(e * m * NV), dv(e * m * NV), x(e * NV), adjoint(e * NV), before(e * NV);
-    std::vector<Vec<T>> k(m * NV), a(m * NV), da(m * NV), dk(m * NV), moments(e * m * e);
-    kept.resize(2 * e * m * length);
-    std::vector<Vec<T>> squares(e);
+    const int64_t m = s.inducing, e = E ? E : s.dims;
+    std::vector<Vec<T>> v(e * m * NV), dv(e * m * NV), path(s.steps * e * NV), scaled(e * NV), adjoint(e * NV), before;
+    std::vector<Vec<T>> a(m * NV), dk(m * NV), squares(e), dA(e * e), dQ(e), dvariance(e);
+    kept.resize(e * s.steps * kKept * m * NV);
     load_outputs(v.data());
     Vec<T> live[NV];
     for (int64_t lane = 0; lane < NV * width; ++lane) live[lane / width][lane % width] = lane < count ? T(1) : T(0);
     for (int64_t t = s.steps - 1; t >= 0; --t) {
       const int64_t place = window() * s.steps + t;
       const T h = in.h[place];
+      Vec<T>* x = &path[t * e * NV];
       for (int64_t d = 0; d < e; ++d) {
         Vec<T> g[NV];
         gather(cotangent, s.steps * e, t * e + d, g);
         for (int q = 0; q < NV; ++q) adjoint[d * NV + q] += g[q] * live[q];
         if (t > 0)
-          gather(states, s.steps * e, (t - 1) * e + d, &x[d * NV]);
+          gather(states, s.steps * e, (t - 1) * e + d, x + d * NV);
         else
-          gather(in.start, e, d, &x[d * NV]);
+          gather(in.start, e, d, x + d * NV);
       }
+      rescale(x, scaled.data());
       before = adjoint;
       Vec<T> dh = {};
       for (int64_t d = 0; d < e; ++d) {
-        Vec<T> value[NV], sigma[NV], noise[NV], dsigma[NV];
-        features(x.data(), v.data(), t, d, k.data(), a.data(), value, sigma);
+        Vec<T> value[NV], sigma[NV], noise[NV], dsigma[NV], pull[NV], ddrift = {};
+        Vec<T>*k = &kept[(d * s.steps + t) * kKept * m * NV], *da = k + m * NV, *dr2 = da + m * NV;
+        features<E>(scaled.data(), v.data(), t, d, k, a.data(), value, sigma);
         gather(in.epsilon, s.steps * e, t * e + d, noise);
         const T Q = in.Q[f * e + d], constant = in.drift[place * e + d];
-        T dQ = 0, dc = 0, ddrift = 0;
         for (int q = 0; q < NV; ++q) {
           const Vec<T> lambda = adjoint[d * NV + q], clipped = sigma[q] < 0 ? all<T>(0) : sigma[q];
-          const Vec<T> spread = h * h * clipped + h * Q;
-          Vec<T> root;
-          for (int i = 0; i < width; ++i) root[i] = std::sqrt(spread[i]);
+          const Vec<T> root = root_of<T>(h * h * clipped + h * Q);
           const Vec<T> dspread = T(0.5) * lambda * noise[q] / root;
           dsigma[q] = sigma[q] < 0 ? all<T>(0) : dspread * (h * h);
+          pull[q] = h * lambda;
           Vec<T> drift = value[q] + constant;
           for (int64_t c = 0; c < e; ++c) {
             drift += in.A[(f * e + d) * e + c] * x[c * NV + q];
-            before[c * NV + q] += h * in.A[(f * e + d) * e + c] * lambda;
-            sums.A[d * e + c] += total<T>(h * lambda * x[c * NV + q]);
+            before[c * NV + q] += in.A[(f * e + d) * e + c] * pull[q];
+            dA[d * e + c] += pull[q] * x[c * NV + q];
           }
           dh += lambda * drift + dspread * (T(2) * h * clipped + Q);
-          dQ += total<T>(dspread * h);
-          dc += total<T>(dsigma[q]);
-          ddrift += total<T>(lambda * h);
+          dQ[d] += dspread * h;
+          dvariance[d] += dsigma[q];
+          ddrift += pull[q];
           noise[q] = lambda * root;
         }
         scatter(noise, own.epsilon, s.steps * e, t * e + d);
-        sums.Q[d] += dQ;
-        sums.variance[d] += dc;
-        own.drift[place * e + d] += ddrift;
-        Vec<T> pull[NV];
-        for (int q = 0; q < NV; ++q) pull[q] = h * adjoint[d * NV + q];
+        own.drift[place * e + d] += total<T>(ddrift);
         for (int64_t i = 0; i < m; ++i)
           for (int q = 0; q < NV; ++q) {
             const int64_t at = i * NV + q, both = (d * m + i) * NV + q;
             da[at] = pull[q] * v[both] - T(2) * dsigma[q] * a[at];
             dv[both] += pull[q] * a[at];
-            kept[(d * m + i) * length + t * NV + q] = da[at];
-            kept[((e + d) * m + i) * length + t * NV + q] = k[at];
           }
-        upper_product<T, NV>(member.Wt.data() + d * member.padded * m, m, member.padded, da.data(), dk.data());
-        pull_back(x.data(), k.data(), dk.data(), d, own.forcing + (place * e + d) * m, before.data(), moments.data(),
-                  squares.data());
+        upper_product<T, NV>(member.Wt.data() + d * member.padded * m, m, da, dk.data());
+        for (int64_t i = 0; i < m * NV; ++i) dr2[i] = T(-0.5) * dk[i] * k[i];
+        pull_back<E>(x, dr2, d, own.forcing + (place * e + d) * m, before.data(), squares.data());
       }
       adjoint = before;
       own.h[place] += total<T>(dh);
     }
     for (int64_t d = 0; d < e; ++d) {
       scatter(&adjoint[d * NV], own.start, e, d);
-      outer_product<T>(&kept[d * m * length], &kept[(e + d) * m * length], m, length, sums.whitener + d * m * m);
+      const Vec<T>* own_kept = &kept[d * s.steps * kKept * m * NV];
+      outer_product<T, NV>(own_kept, m, s.steps, sums.whitener + d * m * m);
+      moments<E>(path.data(), own_kept, d, sums.centres + d * m * e);
     }
     for (int64_t i = 0; i < e * m; ++i) scatter(&dv[i * NV], own.outputs, e * m, i);
-    // centres[d][i][c] collects sum dr2 (Z - x) here; `run_backward` scales it in the end.
-    for (int64_t i = 0; i < e * m * e; ++i) sums.centres[i] += total<T>(moments[i]);
-    for (int64_t c = 0; c < e; ++c) sums.relevance[c] += total<T>(squares[c]);
+    add_totals(squares, sums.relevance);
+    add_totals(dA, sums.A);
+    add_totals(dQ, sums.Q);
+    add_totals(dvariance, sums.variance);
   }
 
-  // From dk to the state, to the input's part of r2, and to the sums that the centres' gradient is made of.
-  void pull_back(const Vec<T>* x, const Vec<T>* k, const Vec<T>* dk, int64_t d, T* dforcing, Vec<T>* before,
-                 Vec<T>* moments, Vec<T>* squares) const {
-    const int64_t m = s.inducing, e = s.dims;
+  static void add_totals(const std::vector<Vec<T>>& from, T* to) {
+    for (size_t i = 0; i < from.size(); ++i) to[i] += total<T>(from[i]);
+  }
+
+  // From dr2 to the state, to the input's part of r2, and to the relevances.
+  template <int E>
+  void pull_back(const Vec<T>* x, const Vec<T>* dr2, int64_t d, T* dforcing, Vec<T>* before, Vec<T>* squares) const {
+    const int64_t m = s.inducing, e = E ? E : s.dims;
     const T *centres = in.centres + (f * e + d) * m * e, *relevance = in.relevance + f * e;
+    std::vector<Vec<T>> more(E ? 0 : e * (NV + 1));
+    Vec<T> few[E ? E * (NV + 1) : 1] = {}, own[E ? E * NV : 1];
+    if (E) std::copy(x, x + E * NV, own);  // into registers
+    Vec<T>*slopes = E ? few : more.data(), *curves = slopes + e * NV;
     for (int64_t i = 0; i < m; ++i) {
       Vec<T> sum = {};
       for (int q = 0; q < NV; ++q) {
-        const Vec<T> dr2 = T(-0.5) * dk[i * NV + q] * k[i * NV + q];
-        sum += dr2;
+        sum += dr2[i * NV + q];
         for (int64_t c = 0; c < e; ++c) {
-          const Vec<T> gap = centres[i * e + c] - x[c * NV + q];
-          const Vec<T> slope = dr2 * gap;
-          before[c * NV + q] -= T(2) * relevance[c] * slope;
-          moments[(d * m + i) * e + c] += slope;
-          squares[c] += slope * gap;
+          const Vec<T> gap = centres[i * e + c] - (E ? own : x)[c * NV + q], slope = dr2[i * NV + q] * gap;
+          slopes[c * NV + q] += slope;
+          curves[c] += slope * gap;
         }
       }
       dforcing[i] += total<T>(sum);
     }
+    for (int64_t c = 0; c < e; ++c) {
+      for (int q = 0; q < NV; ++q) before[c * NV + q] -= T(2) * relevance[c] * slopes[c * NV + q];
+      squares[c] += curves[c];
+    }
+  }
+
+  // dcentres[i][c] += sum over all steps and lanes of dr2 (Z - x); `run_backward` scales it in the end.
+  template <int E>
+  void moments(const Vec<T>* path, const Vec<T>* kept, int64_t d, T* dcentres) const {
+    const int64_t m = s.inducing, e = E ? E : s.dims;
+    const T* centres = in.centres + (f * e + d) * m * e;
+    constexpr int R = 4;
+    for (int64_t i = 0; i < m; i += R)
+      for (int64_t c = 0; c < e; ++c) {
+        Vec<T> sum[R] = {};
+        T own[R];
+        int64_t rows[R];
+        for (int r = 0; r < R; ++r) {
+          const int64_t row = std::min(i + r, m - 1);
+          own[r] = centres[row * e + c];
+          rows[r] = (2 * m + row) * NV;
+        }
+        for (int64_t t = 0; t < s.steps; ++t)
+          for (int q = 0; q < NV; ++q) {
+            const Vec<T> x = path[(t * e + c) * NV + q];
+            for (int r = 0; r < R; ++r) sum[r] += kept[t * kKept * m * NV + rows[r] + q] * (own[r] - x);
+          }
+        for (int r = 0; r < R && i + r < m; ++r) dcentres[(i + r) * e + c] += total<T>(sum[r]);
+      }
   }
 };
 
-// Up to three vectors of samples at a time, from `first` on.
+// Up to three vectors of samples at a time, from `first` on; `act` gets them and their latent dimensions (see `E`).
 template <typename T, typename Act>
 void with_group(const Shape& s, const Inputs<T>& in, const Member<T>& member, int64_t window, int64_t first, Act act) {
   constexpr int width = Lanes<T>::width;
   const int64_t f = window / s.windows, n = window % s.windows, count = std::min<int64_t>(s.samples - first, 3 * width);
+  const auto with_dims = [&](const auto& group) {
+    switch (s.dims) {
+      case 1: return act(group, std::integral_constant<int, 1>{});
+      case 2: return act(group, std::integral_constant<int, 2>{});
+      case 4: return act(group, std::integral_constant<int, 4>{});
+      case 6: return act(group, std::integral_constant<int, 6>{});
+      default: return act(group, std::integral_constant<int, 0>{});
+    }
+  };
   if (count > 2 * width)
-    act(Group<T, 3>{s, in, member, f, n, first, count});
+    with_dims(Group<T, 3>{s, in, member, f, n, first, count});
   else if (count > width)
-    act(Group<T, 2>{s, in, member, f, n, first, count});
+    with_dims(Group<T, 2>{s, in, member, f, n, first, count});
   else
-    act(Group<T, 1>{s, in, member, f, n, first, count});
+    with_dims(Group<T, 1>{s, in, member, f, n, first, count});
 }
 
 // Work cut into portions that XLA's own threads and the caller take one by one; `act` gets a portion and its items.
@@ -394,13 +486,13 @@ void in_parallel(ffi::ThreadPool& pool, int64_t items, Act act) {
 template <typename T>
 void run_forward(ffi::ThreadPool& pool, const Shape& s, const Inputs<T>& in, T* states) {
   std::vector<Member<T>> members;
-  for (int64_t f = 0; f < s.members; ++f) members.emplace_back(s, in.whitener + f * s.dims * s.inducing * s.inducing);
+  for (int64_t f = 0; f < s.members; ++f) members.emplace_back(s, in, f);
   const int64_t most = 3 * Lanes<T>::width, groups = (s.samples + most - 1) / most;
   in_parallel(pool, s.members * s.windows * groups, [&](int64_t, int64_t from, int64_t to) {
     for (int64_t item = from; item < to; ++item) {
       const int64_t window = item / groups;
       with_group<T>(s, in, members[window / s.windows], window, item % groups * most,
-                    [&](const auto& group) { group.forward(states); });
+                    [&](const auto& group, auto dims) { group.template forward<dims>(states); });
     }
   });
 }
@@ -415,11 +507,11 @@ void run_backward(ffi::ThreadPool& pool, const Shape& s, const Inputs<T>& in, co
   std::memset(out.forcing, 0, sizeof(T) * windows * s.steps * e * m);
   std::memset(out.h, 0, sizeof(T) * windows * s.steps);
   std::vector<Member<T>> members;
-  for (int64_t f = 0; f < s.members; ++f) members.emplace_back(s, in.whitener + f * e * m * m);
+  for (int64_t f = 0; f < s.members; ++f) members.emplace_back(s, in, f);
   // One set of sums per member and portion that touches it; added up in the order of portions.
   std::vector<std::vector<std::pair<int64_t, std::vector<T>>>> partial(kPortions);
   in_parallel(pool, windows, [&](int64_t portion, int64_t from, int64_t to) {
-    std::vector<Vec<T>> kept;
+    thread_local std::vector<Vec<T>> kept;  // it is large: the next step finds it again
     for (int64_t item = from; item < to; ++item) {
       const int64_t f = item / s.windows;
       auto& mine = partial[portion];
@@ -434,7 +526,7 @@ void run_backward(ffi::ThreadPool& pool, const Shape& s, const Inputs<T>& in, co
       sums.Q = base + offsets[5];
       for (int64_t first = 0; first < s.samples; first += 3 * Lanes<T>::width)
         with_group<T>(s, in, members[f], item, first,
-                      [&](const auto& group) { group.backward(states, cotangent, sums, out, kept); });
+                      [&](const auto& group, auto dims) { group.template backward<dims>(states, cotangent, sums, out, kept); });
     }
   });
   T* targets[] = {out.centres, out.relevance, out.whitener, out.variance, out.A, out.Q};
