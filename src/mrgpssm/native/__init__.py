@@ -14,16 +14,11 @@ import subprocess
 
 import jax
 
+from mrgpssm.arrays.compile import platform
 from mrgpssm.native import cpu, gpu
 from mrgpssm.native.build import NoCompilerError
 
 _log = logging.getLogger("mrgpssm")
-
-
-def platform() -> str:
-    """The platform of JAX's default device: cpu, gpu or tpu."""
-    chosen = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
-    return jax.default_backend() if chosen is None else getattr(chosen, "platform", chosen)
 
 
 def ready() -> bool:

@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from mrgpssm.arrays.compile import compiled
+
 _FLEET = "fleet"
 
 
@@ -42,7 +44,7 @@ def fleet_program(function: Callable, in_axes: tuple) -> Callable:
     """`function` of one member, compiled for fleets; a mesh as first argument says which devices share the members."""
     mapped = eqx.filter_vmap(function, in_axes=in_axes)
 
-    @eqx.filter_jit
+    @compiled
     def run(mesh: Mesh | None, *arguments):
         if mesh is None:
             return mapped(*arguments)
