@@ -191,7 +191,7 @@ class StopInStage:
         self.root, self.number, self.by = root, number, by
         self.stages: list[str] = []
         self.steps = 0
-        monkeypatch.setattr("mrgpssm.estimator.estimator.reporter", self.reporter)
+        monkeypatch.setattr("mrgpssm.estimator.costs.reporter", self.reporter)
 
     @contextlib.contextmanager
     def reporter(self, *_):

@@ -18,6 +18,7 @@ from mrgpssm.estimator.fitting import Field
 from mrgpssm.estimator.trials import LINEAR, left_out_error, settle
 from mrgpssm.estimator.unseen import Judge
 from mrgpssm.file import make_directory, read_json, write_json
+from mrgpssm.spec import Spec
 from mrgpssm.training.progress import reporter
 from mrgpssm.training.runs import RunDirectory
 
@@ -40,8 +41,8 @@ def judge_by(monkeypatch, error: Callable[[], float]) -> None:
     monkeypatch.setattr(trials, "trial_error", lambda _: error())
 
 
-def watch(resolutions: tuple[int, ...], label: str):
-    return reporter(False, resolutions, label)
+def watch(spec: Spec, label: str):
+    return reporter(False, spec.structure.resolutions, label)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ _REFIT = 0.4  # of the cycles: as many more, with all data, make the models of t
 _ENOUGH, _FEW = 200, 1500  # rows that a linear model needs; rows up to which a Gaussian process beside it is small
 _LEAST_ORDER, _ROOM = 2, 4  # of a component that starts linear; its memory over that of the slowest mode
 _DRIFTS = 100  # rows: a mode that fades no sooner may be an integrator
+_UNIT_ROOT = 20.7  # if the data have at most so many of its time constants: Dickey and Fuller's limit of 1 %
 _LOOKED_AT = 20_000  # rows that are looked at for feed-through, dead times, noise and orders
 _LEAST_DEAD, _MOST_DELAYS = 15, 2  # rows of a dead time that is not left to the states; how many become inputs
 _QUIET, _SILENT = 0.01, 1e-4  # one-step errors, in deviations, of data with little noise, and of data for float64
@@ -312,7 +313,8 @@ def _start_linear(
         Reason(("window_start",), "windows that start where a filter finds the state"),
     ]
     drift = min(each.model.drift_memory() for each in orders)
-    if given.structure.integrators is not None or drift < _DRIFTS:
+    fades = drift < max(_DRIFTS, sum(map(len, training)) / _UNIT_ROOT)
+    if given.structure.integrators is not None or fades:
         return [("linear", (chosen, reasons))]
     adds = Reason(("integrators",), "an integrator", f"a mode that does not oscillate fades in {drift:.0f} rows")
     return [("linear", (chosen, reasons)), ("integrator", (chosen | {"integrators": 1}, [*reasons, adds]))]

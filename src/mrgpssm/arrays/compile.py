@@ -28,7 +28,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.cache
     def quick() -> Callable[..., Any]:
-        return eqx.filter_jit(function, compiler_options=_options())
+        return eqx.filter_jit(function, compiler_options=_options())  # pyright: ignore[reportCallIssue]
 
     @functools.wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:

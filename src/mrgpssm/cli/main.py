@@ -99,7 +99,7 @@ def main() -> None:
 def _keep_compiled_programs() -> None:
     """Keep compiled programs in the user's cache, unless the user has configured JAX otherwise."""
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(user_cache() / "compiled"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 def _stop(message: str, code: int) -> None:

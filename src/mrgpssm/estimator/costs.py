@@ -17,15 +17,19 @@ from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.fitting import Field, check_data, make_judges
-from mrgpssm.estimator.trials import count_cycles, list_candidates, name_trial
-from mrgpssm.estimator.unseen import RUNS, Judge, calibrate_model
+from mrgpssm.estimator.trials import Watch, count_cycles, list_candidates, name_trial
+from mrgpssm.estimator.unseen import RUNS, SAMPLES, Judge, calibrate_model
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit, begin
 from mrgpssm.training.estimate import estimate
+from mrgpssm.training.outlook import Outlook, step_work
 from mrgpssm.training.planning import make_plan
+from mrgpssm.training.progress import AFTER, FIT, reporter
+from mrgpssm.training.settings import TrainingSettings
 
 _ROWS = 400
+_FORWARD = 0.25  # of the work of a gradient step: a state of a free run, which has no reverse pass
 
 Sequences = list[Sequence]
 
@@ -57,6 +61,34 @@ def estimate_fit(selection: Selection, field: Field) -> dict[str, Any]:
         stages["a linear model beside it"] = linear + stages[RUNS]
     rows = sum(map(len, field.training))
     return longest | {"rows": rows, "stages": stages, "seconds": sum(stages.values())}
+
+
+def foresee(selection: Selection, field: Field, show: bool) -> Watch:
+    """Who shows every stage of a fit, with the time that is left of all of them.
+
+    Which candidate will win is not known before the trials: what follows takes as long as it would on average.
+    """
+    outputs, candidates, works = len(field.training[0].output_names), list_candidates(selection), {}
+    rest: list[float] = []
+    for name, (spec, *_) in candidates.items():
+        each, turns = step_work(spec, outputs) * spec.training.steps, len(spec.structure.resolutions)
+        tried = count_cycles(spec) * turns if len(candidates) > 1 else 0
+        if tried:
+            works[name_trial(name)] = (tried + turns) * each
+        schedule = TrainingSettings.of(spec.training).schedule(spec.structure.resolutions)
+        rest.append((len(schedule) - tried) * each)
+    works |= {FIT: float(np.mean(rest)), AFTER: _run_work(selection.spec, field, outputs)}
+    outlook = Outlook(works)
+    return lambda spec, label: reporter(show, spec.structure.resolutions, label, outlook, step_work(spec, outputs))
+
+
+def _run_work(spec: Spec, field: Field, outputs: int) -> float:
+    """The work of free runs over all that was left out, after which everything is quick."""
+    judged = field.held_out or (field.training if spec.bands.folds else [])
+    training, members = spec.training, spec.training.ensemble if field.held_out else 1
+    points = spec.members * training.windows * (training.buffer + training.window) * training.samples
+    state = step_work(spec, outputs) / max(points, 1)  # of all outputs, one component
+    return _FORWARD * state * len(spec.structure.resolutions) * members * SAMPLES * sum(map(len, judged))
 
 
 def _time_plan(spec: Spec, field: Field) -> float:

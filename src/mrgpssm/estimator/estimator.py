@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ from mrgpssm.data import (
     check_alike,
 )
 from mrgpssm.data.doubts import doubt_inputs, doubt_scores, doubt_training, warn_of
-from mrgpssm.estimator.costs import estimate_fit
+from mrgpssm.estimator.costs import estimate_fit, foresee
 from mrgpssm.estimator.fitting import (
     Field,
     ask_of_data,
@@ -50,7 +49,7 @@ from mrgpssm.runtime import Stepper
 from mrgpssm.runtime.read import make_runtime
 from mrgpssm.spec import Bands, Spec, Structure, Training, Whole, options_of
 from mrgpssm.training import Progress
-from mrgpssm.training.progress import announce, reporter, tell_all
+from mrgpssm.training.progress import FIT, announce, line_stages, tell_all
 from mrgpssm.training.runs import CHECKPOINT_SECONDS, open_run
 
 
@@ -273,13 +272,15 @@ class MRGPSSM:
             FitError: No member could go on; the message names component, cycle and step.
             Interrupted: Ctrl-C or SIGTERM, where there is a `run_dir`; the message says how to go on.
         """
+        line_stages(progress, FIT)("looking at the data")
         selection, training, held_out, doubts = self._prepare(as_list(sequences, inputs, outputs, dt), validation)
         warn_of(doubts)
         with open_run(run_dir, checkpoint_seconds) as run:
             field = Field(training, held_out, run)
-            spec, self.chosen_, *_ = selection = settle(selection, field, partial(reporter, progress))
+            watch = foresee(selection, field, progress)
+            spec, self.chosen_, *_ = selection = settle(selection, field, watch)
             announce(self.chosen_ if progress else ())
-            with reporter(progress, spec.structure.resolutions) as shown:
+            with watch(spec, FIT) as shown:
                 fleet = train(field, spec, tell_all(shown.steps, *callbacks), selection.begun)
                 model, judges = list_judges(field, spec, fleet)
                 found = prefer_linear(selection, field, judges, shown.stage)

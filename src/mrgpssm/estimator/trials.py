@@ -39,13 +39,13 @@ _MOST, _AHEAD = np.log(0.5), np.log(1.2)  # a preset start that explains most is
 _CLEAR = np.log(1.1)  # what was learned is given up for a clearly better linear model, an integrator for one that fades
 _MARGIN, _FAR = 0.1, np.log(2)  # a linear model that is not that near is judged no further: many recordings, or few
 
-Watch = Callable[[tuple[int, ...], str], AbstractContextManager[Reporter]]
+Watch = Callable[[Spec, str], AbstractContextManager[Reporter]]
 
 
 def settle(selection: Selection, field: Field, watch: Watch) -> Selection:
     """The selection, or a rival where that is better after some cycles; without rivals nothing is trained.
 
-    The winner goes on from where its trial stands. `watch(resolutions, label)` shows a trial. A candidate whose trial
+    The winner goes on from where its trial stands. `watch(spec, label)` shows a trial. A candidate whose trial
     fails has lost.
     """
     candidates = list_candidates(selection)
@@ -97,7 +97,7 @@ def _pick(errors: dict[str, float]) -> str:
 def _try_out(field: Field, spec: Spec, name: str, watch: Watch, cool: bool = True) -> tuple[Snapshot, Snapshot]:
     """Where training stands after the cycles of a trial, and what it is judged by."""
     run = None if field.run is None else field.run.below(f"trials/{name}")
-    with watch(spec.structure.resolutions, name_trial(name)) as shown:
+    with watch(spec, name_trial(name)) as shown:
         return train_some(field._replace(run=run), spec, shown.steps, count_cycles(spec), cool)
 
 

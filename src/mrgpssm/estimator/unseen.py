@@ -16,7 +16,7 @@ from mrgpssm.prediction.scores import Table
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import Measurements
 
-_SAMPLES = 100
+SAMPLES = 100  # of free runs
 RUNS = "free runs"  # the first stage
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
 _BAND = np.array([0.05, 0.95])  # the levels of the band that a temperature is chosen by
@@ -53,7 +53,7 @@ class Judge:
     @functools.cached_property
     def runs(self) -> FreeRuns:
         """Free runs over all that it has not seen, simulated once."""
-        return keep_runs(self.model, self.unseen, _SAMPLES, 0, self.pasts)
+        return keep_runs(self.model, self.unseen, SAMPLES, 0, self.pasts)
 
 
 @dataclass(frozen=True)

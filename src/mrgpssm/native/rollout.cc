@@ -30,10 +30,11 @@ namespace ffi = xla::ffi;
 
 namespace {
 
+// Bytes of a vector, and how many vectors of samples are taken at a time.
 #ifdef __AVX512F__
-constexpr int kBytes = 64;
+constexpr int kBytes = 64, kVectors = 2;
 #else
-constexpr int kBytes = 32;
+constexpr int kBytes = 32, kVectors = 3;
 #endif
 template <typename T>
 struct Lanes {
@@ -434,14 +435,13 @@ struct Group {
   }
 };
 
-// Up to three vectors of samples at a time, from `first` on; `act` gets them and their latent dimensions (see `E`).
+// Up to `kVectors` vectors of samples at a time, from `first` on; `act` gets them and their latent dimensions (see `E`).
 template <typename T, typename Act>
 void with_group(const Shape& s, const Inputs<T>& in, const Member<T>& member, int64_t window, int64_t first, Act act) {
   constexpr int width = Lanes<T>::width;
-  const int64_t f = window / s.windows, n = window % s.windows, count = std::min<int64_t>(s.samples - first, 3 * width);
+  const int64_t f = window / s.windows, n = window % s.windows, count = std::min(s.samples - first, int64_t(kVectors * width));
   const auto with_dims = [&](const auto& group) {
     switch (s.dims) {
-      case 1: return act(group, std::integral_constant<int, 1>{});
       case 2: return act(group, std::integral_constant<int, 2>{});
       case 4: return act(group, std::integral_constant<int, 4>{});
       case 6: return act(group, std::integral_constant<int, 6>{});
@@ -449,7 +449,7 @@ void with_group(const Shape& s, const Inputs<T>& in, const Member<T>& member, in
     }
   };
   if (count > 2 * width)
-    with_dims(Group<T, 3>{s, in, member, f, n, first, count});
+    with_dims(Group<T, kVectors>{s, in, member, f, n, first, count});
   else if (count > width)
     with_dims(Group<T, 2>{s, in, member, f, n, first, count});
   else
@@ -487,7 +487,7 @@ template <typename T>
 void run_forward(ffi::ThreadPool& pool, const Shape& s, const Inputs<T>& in, T* states) {
   std::vector<Member<T>> members;
   for (int64_t f = 0; f < s.members; ++f) members.emplace_back(s, in, f);
-  const int64_t most = 3 * Lanes<T>::width, groups = (s.samples + most - 1) / most;
+  const int64_t most = kVectors * Lanes<T>::width, groups = (s.samples + most - 1) / most;
   in_parallel(pool, s.members * s.windows * groups, [&](int64_t, int64_t from, int64_t to) {
     for (int64_t item = from; item < to; ++item) {
       const int64_t window = item / groups;
@@ -524,7 +524,7 @@ void run_backward(ffi::ThreadPool& pool, const Shape& s, const Inputs<T>& in, co
       sums.variance = base + offsets[3];
       sums.A = base + offsets[4];
       sums.Q = base + offsets[5];
-      for (int64_t first = 0; first < s.samples; first += 3 * Lanes<T>::width)
+      for (int64_t first = 0; first < s.samples; first += kVectors * Lanes<T>::width)
         with_group<T>(s, in, members[f], item, first,
                       [&](const auto& group, auto dims) { group.template backward<dims>(states, cotangent, sums, out, kept); });
     }

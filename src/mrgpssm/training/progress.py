@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
 from mrgpssm.file.words import printable
 from mrgpssm.training import Progress as Report
+from mrgpssm.training.outlook import Outlook
 
 _LINE_SECONDS = 10.0
+FIT = "fit"  # the stage of an outlook that trains to the end
+AFTER = "after training"  # the last stage of an outlook
 
 
 class Reporter(NamedTuple):
@@ -24,15 +27,24 @@ class Reporter(NamedTuple):
 
 
 @contextmanager
-def reporter(show: bool, resolutions: tuple[int, ...], label: str = "fit"):
-    """Callbacks that show a fit, where that is wanted."""
+def reporter(
+    show: bool, resolutions: tuple[int, ...], label: str = FIT, outlook: Outlook | None = None, each: float = 1.0
+):
+    """Callbacks that show a fit, where that is wanted.
+
+    Training is the stage `label` of the outlook, which other stages may follow; a step of it is so much work `each`.
+    """
     if not show:
         yield Reporter(_ignore, _ignore)
-    elif sys.stderr.isatty():
+        return
+    if outlook is None:
+        outlook = Outlook({})
+    outlook.begin(label)
+    if sys.stderr.isatty():
         with _bar(label) as bar:
-            yield _live(bar, resolutions)
+            yield _live(bar, resolutions, outlook, each)
     else:
-        yield _lines(resolutions, label)
+        yield _lines(resolutions, label, outlook, each)
 
 
 def line_stages(show: bool, label: str) -> Callable[[str], None]:
@@ -75,42 +87,54 @@ def describe(report: Report, resolutions: tuple[int, ...]) -> str:
 
 
 def _bar(label: str) -> Progress:
-    columns = (TextColumn(label, markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn(label, markup=False), BarColumn(), TaskProgressColumn())
     description = TextColumn("{task.description}", markup=False)
     return Progress(*columns, description, console=Console(stderr=True), transient=True)
 
 
-def _live(bar: Progress, resolutions: tuple[int, ...]) -> Reporter:
+def _live(bar: Progress, resolutions: tuple[int, ...], outlook: Outlook, each: float) -> Reporter:
     task = bar.add_task("compiling", total=None)
 
     def show(report: Report) -> None:
-        bar.update(task, total=report.total, completed=report.done, description=describe(report, resolutions))
+        outlook.note(each * (report.total - report.done))
+        line = describe(report, resolutions) + _left(outlook)
+        bar.update(task, total=report.total, completed=report.done, description=line)
 
     later: list[TaskID] = []
 
     def name(stage: str) -> None:
         if not later:
+            outlook.begin(AFTER)
             bar.update(task, visible=False)
-            later.append(bar.add_task("", total=None))  # how long it takes is not known
-        bar.update(later[0], description=printable(stage))
+            later.append(bar.add_task("", total=None))
+        bar.update(later[0], description=printable(stage) + _left(outlook))
 
     return Reporter(show, name)
 
 
-def _lines(resolutions: tuple[int, ...], label: str) -> Reporter:
-    last = time.monotonic()
-    begun: tuple[float, int] | None = None  # speed counts from the first report on: compiling and resumed steps do not
+def _lines(resolutions: tuple[int, ...], label: str, outlook: Outlook, each: float) -> Reporter:
+    last, after, tell = time.monotonic(), False, line_stages(True, label)
 
     def show(report: Report) -> None:
-        nonlocal last, begun
+        nonlocal last
+        outlook.note(each * (report.total - report.done))
         now = time.monotonic()
-        begun = begun or (now, report.done)
         if now - last < _LINE_SECONDS and report.done < report.total:
             return
         last = now
-        line = f"{label}: {100 * report.done / report.total:3.0f}%, {describe(report, resolutions)}"
-        if report.done > begun[1]:
-            line += f", {(now - begun[0]) * (report.total - report.done) / (report.done - begun[1]):.0f} s left"
-        print(printable(line), file=sys.stderr, flush=True)
+        tell(f"{100 * report.done / report.total:3.0f}%, {describe(report, resolutions)}{_left(outlook)}")
 
-    return Reporter(show, line_stages(True, label))
+    def name(stage: str) -> None:
+        nonlocal after
+        if not after:
+            outlook.begin(AFTER)
+        after = True
+        tell(stage + _left(outlook))
+
+    return Reporter(show, name)
+
+
+def _left(outlook: Outlook) -> str:
+    """The end of a line: the time until the whole fit is done, where that is known."""
+    seconds = outlook.seconds()
+    return "" if seconds is None else f", {seconds:.0f} s left"
