@@ -43,6 +43,7 @@ _QUIET, _SILENT = 0.01, 1e-4  # one-step errors, in deviations, of data with lit
 _AT_ONCE = 0.9  # the one-step error, squared, that feed-through must fall below
 _STEPS = {"gpu": 300, "cpu": 150}
 _MORE_ROWS, _MORE_STEPS = 600, 200  # of short data
+_FEWER = {"windows": 10, "samples": 16}  # of a few long recordings; 16 samples fill the vectors of the kernel for CPUs
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
 
 Settings = dict[str, Any]
@@ -181,7 +182,7 @@ def _choose_settings(training: list[Sequence]) -> tuple[Settings, list[Reason]]:
         ]
     if len(training) < MANY:
         few = f"{rows:,} rows, but fewer than {MANY} recordings, so inputs as they are"
-        return settings, [*reasons, sizes._replace(why=few)]
+        return settings | _FEWER, [*reasons, sizes._replace(why=few)]
     settings |= {"latent_dim": 4, "noise": "student"} | asdict(_make_drive(found, room, training[0].dt))
     settings["steps"] = _STEPS["gpu" if jax.default_backend() == "gpu" else "cpu"]
     return settings, [
