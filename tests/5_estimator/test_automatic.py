@@ -71,6 +71,7 @@ def test_few_long_recordings_get_their_time_constants_and_nothing_that_needs_mor
     ) == ((), (), "gaussian")
     assert choose_drive(long_data(2)) == options.structure.drive
     assert (options.structure.latent_dim, options.training.ensemble, options.bands.folds) == (2, 4, 4)
+    assert (options.training.windows, options.training.samples) == (10, 16)
 
 
 def test_short_data_get_small_models():
@@ -126,6 +127,16 @@ def position(seed: int, rows: int) -> Sequence:
         v = 0.8 * v + u[t] - 0.02 * x
         x += 0.1 * v
     return Sequence(u[:, None], (y + 0.01 * rng.standard_normal(rows))[:, None])
+
+
+def test_data_that_hold_many_time_constants_of_a_mode_tell_it_from_an_integrator():
+    """A mode that fades in 150 rows: 1,500 rows could be of an integrator, 6,000 could not."""
+    rng = np.random.default_rng(0)
+    u, noise = rng.standard_normal((6000, 1)), 0.01 * rng.standard_normal((6000, 1))
+    y = lfilter([0.0, 1.0], [1.0, -np.exp(-1 / 150)], u, axis=0) + noise
+    names = lambda rows: [name for name, _ in choose(Spec(), [Sequence(u[:rows], y[:rows])], False).rivals]  # noqa: E731
+    assert names(1500) == ["linear", "integrator"]
+    assert names(6000) == ["linear"]
 
 
 def test_a_mode_that_hardly_fades_brings_an_integrator_as_a_further_rival():
