@@ -6,7 +6,7 @@ from material import find_all, text
 
 from mrgpssm.file.record import age_note
 from mrgpssm.file.words import markdown_table
-from mrgpssm.sweep.fits import OURS
+from mrgpssm.sweep.fits import tabulate_fits
 from mrgpssm.training.bench import FLOAT32_RATE, Size
 
 
@@ -48,7 +48,7 @@ def render(name: str, record: dict[str, Any]) -> list[str]:
         age_note([record]),
     ]
     if "fits" in record:
-        return [*parts, text("fits.md"), _fits(record["fits"])]
+        return [*parts, text("fits.md"), markdown_table(*tabulate_fits(record["fits"]))]
     parts.append(markdown_table(["step", "path", "ms", "times ours", "first call, s"], _steps(record["steps"])))
     if "growth_ms" in record:
         rows = []
@@ -77,22 +77,6 @@ def _steps(steps: list[dict[str, Any]]) -> list[list[str]]:
             numbers = (f"{time['ms']:.1f}", f"{step['ratio_to_ours'][path]:.2f}", f"{time['first_s']:.1f}")
             rows.append([label, path, *numbers])
     return rows
-
-
-def _fits(fits: list[dict[str, Any]]) -> str:
-    """A row for every method of every case."""
-    own = {row["case"]: row["seconds"] for row in fits if row["method"] == OURS}
-    rows = [
-        [
-            row["case"],
-            row["method"],
-            f"{row['seconds']:.0f}",
-            f"{row['seconds'] / own[row['case']]:.2f}",
-            ", ".join(f"{output} {error:.4g}" for output, error in row["rmse"].items()),
-        ]
-        for row in fits
-    ]
-    return markdown_table(["case", "method", "seconds", "times ours", "test RMSE"], rows)
 
 
 def _parallel(runs: list[dict[str, Any]]) -> list[str]:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mrgpssm.arrays import compile as compiling
-from mrgpssm.arrays.compile import compiled, platform
+from mrgpssm.arrays.compile import platform, quick_jit
 
 OPTIONS = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
 
@@ -42,7 +42,7 @@ def test_a_program_computes_what_its_function_does(fresh):
     """Arrays are traced, other arguments are not; names and positions both work."""
     fresh("")
 
-    @compiled
+    @quick_jit
     def power(x, exponent: int, *, shift: float):
         """x^n + c."""
         assert isinstance(exponent, int)

@@ -22,7 +22,7 @@ def platform() -> str:
     return jax.default_backend() if chosen is None else getattr(chosen, "platform", chosen)
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def quick_jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """`eqx.filter_jit`, with options for quick compilation on a CPU; not for functions that others trace."""
     plain = eqx.filter_jit(function)
 

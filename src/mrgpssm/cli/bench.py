@@ -11,7 +11,7 @@ from mrgpssm.cli.flags import Json
 from mrgpssm.cli.show import print_json, print_rows, say
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.file.record import write_record
-from mrgpssm.sweep.fits import CASES, OURS, find_cases, time_fits
+from mrgpssm.sweep.fits import CASES, find_cases, tabulate_fits, time_fits
 from mrgpssm.training.bench import bench as measure
 
 
@@ -35,7 +35,7 @@ def bench(
     if as_json:
         print_json(result)
     elif what == "fit":
-        _show_fits(result)
+        print_rows("From data to model", *tabulate_fits(result["fits"]))
     else:
         _show_steps(result)
 
@@ -57,21 +57,6 @@ def _time_fits(cases: str, rivals: str, root: Path | None) -> dict[str, Any]:
     if not rows:
         raise DataError("No case has data here; name recording, or point --data-root at the files.")
     return {"experiment": "bench fit", "native_kernel": native.ready(), "fits": rows}
-
-
-def _show_fits(result: dict[str, Any]) -> None:
-    own = {row["case"]: row["seconds"] for row in result["fits"] if row["method"] == OURS}
-    rows = [
-        [
-            row["case"],
-            row["method"],
-            f"{row['seconds']:.0f}",
-            f"{row['seconds'] / own[row['case']]:.2f}",
-            ", ".join(f"{error:.4g}" for error in row["rmse"].values()),
-        ]
-        for row in result["fits"]
-    ]
-    print_rows("From data to model", ["case", "method", "seconds", "times ours", "test RMSE"], rows)
 
 
 def _show_steps(result: dict[str, Any]) -> None:

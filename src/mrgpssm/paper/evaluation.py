@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, ndtr
 
-from mrgpssm.arrays.compile import compiled
+from mrgpssm.arrays.compile import quick_jit
 from mrgpssm.arrays.types import Array, Float, Int, Key
 from mrgpssm.model import SSM, Component
 from mrgpssm.paper.config import Evaluation
@@ -117,10 +117,10 @@ def _rows(keep: SequenceOf[int], chunks: list[np.ndarray], lengths: np.ndarray) 
     return {m: [run[:n] for run, n in zip(joined[i], lengths[m], strict=True)] for i, m in enumerate(keep)}
 
 
-_begin = compiled(eqx.filter_vmap(draw_particles, in_axes=(eqx.if_array(0), None, 0)))
+_begin = quick_jit(eqx.filter_vmap(draw_particles, in_axes=(eqx.if_array(0), None, 0)))
 
 
-@compiled
+@quick_jit
 @eqx.filter_vmap(in_axes=(eqx.if_array(0), None, None, eqx.if_array(0), 0, 0, None, None, 0))
 def _chunk(
     ssm: SSM[Component],

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.arrays.compile import compiled
+from mrgpssm.arrays.compile import quick_jit
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.arrays.types import Array, Float
 from mrgpssm.data import Sequence, fill
@@ -40,12 +40,12 @@ def mean_drift(component: Component, points: np.ndarray) -> np.ndarray:
     return np.asarray(_drifts(component, jnp.asarray(points, component.dtype)), float)
 
 
-@compiled
+@quick_jit
 def _paths(ssm: SSM[Component], starts, inputs: Float[Array, "t u"], gaps: Float[Array, " t"]):
     return mean_states(ssm, tuple(map(MeanDynamics, ssm.dynamics())), starts, inputs, gaps)[1]
 
 
-@compiled
+@quick_jit
 def _drifts(component: Component, points: Float[Array, "n z"]) -> Float[Array, "n d"]:
     dynamics, d = MeanDynamics(component.dynamics()), component.inducing_shape[0]
     return jax.vmap(dynamics.drift)(points[:, :d], points[:, d:])

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.arrays.compile import compiled
+from mrgpssm.arrays.compile import quick_jit
 from mrgpssm.arrays.types import Array, Float, Key, Keys
 from mrgpssm.model import SSM, Component
 from mrgpssm.rollout import Particles, advance, draw_particles, emit, filter_states, round_rows, sampled_steps
@@ -31,7 +31,7 @@ class Draws:
     parts: tuple[np.ndarray, ...]
 
 
-@compiled
+@quick_jit
 def start_particles(ssm: SSM[Component], samples: int, *, key: Key) -> tuple[Particles, ...]:
     """x_0 ~ q(x_0) and v ~ q(v) of every component and sample."""
     root = jax.random.fold_in(key, _START)
@@ -44,7 +44,7 @@ def _advance(component: Component, here: Particles, inputs, steps, first, every:
     return here, emit(component, states[:, :, ::every]), states
 
 
-_advance_all = compiled(eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, None, None, None, None, 0, 0)))
+_advance_all = quick_jit(eqx.filter_vmap(_advance, in_axes=(eqx.if_array(0), 0, None, None, None, None, 0, 0)))
 
 
 def free_run(
@@ -117,7 +117,7 @@ def _fine(
     return inputs[known], np.clip(steps, 1e-6 / unit, 1.0)
 
 
-@compiled
+@quick_jit
 def assimilate(
     ssm: SSM[Component],
     particles: tuple[Particles, ...],

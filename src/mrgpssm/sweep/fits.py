@@ -86,6 +86,17 @@ def time_fits(name: str, case: FitCase, rivals: Iterable[str], report: Callable[
     return rows
 
 
+def tabulate_fits(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The head and the rows of a table: seconds, also as multiples of ours, and test errors."""
+    own = {row["case"]: row["seconds"] for row in rows if row["method"] == OURS}
+    table = []
+    for row in rows:
+        times = (f"{row['seconds']:.0f}", f"{row['seconds'] / own[row['case']]:.2f}")
+        errors = ", ".join(f"{output} {error:.4g}" for output, error in row["rmse"].items())
+        table.append([row["case"], row["method"], *times, errors])
+    return ["case", "method", "seconds", "times ours", "test RMSE"], table
+
+
 def find_cases(names: Iterable[str], root: Path | None) -> dict[str, FitCase]:
     """The cases of these names, with their data."""
     unknown = [name for name in names if name not in CASES]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mrgpssm.arrays.compile import compiled
+from mrgpssm.arrays.compile import quick_jit
 from mrgpssm.arrays.types import Array, Float, Int
 from mrgpssm.model import SSM, Component
 from mrgpssm.training.devices import fleet_mesh, fleet_program, on_all, on_first
@@ -45,7 +45,7 @@ def init_state(settings: TrainingSettings, ssm: SSM[Component], resolutions: tup
     )
 
 
-@compiled
+@quick_jit
 def _init_states(settings: TrainingSettings, ssm: SSM[Component], resolutions: tuple[int, ...], rows: int) -> FitState:
     return eqx.filter_vmap(lambda s: init_state(settings, s, resolutions, rows))(ssm)
 

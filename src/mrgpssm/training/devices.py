@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mrgpssm.arrays.compile import compiled
+from mrgpssm.arrays.compile import quick_jit
 
 _FLEET = "fleet"
 
@@ -44,7 +44,7 @@ def fleet_program(function: Callable, in_axes: tuple) -> Callable:
     """`function` of one member, compiled for fleets; a mesh as first argument says which devices share the members."""
     mapped = eqx.filter_vmap(function, in_axes=in_axes)
 
-    @compiled
+    @quick_jit
     def run(mesh: Mesh | None, *arguments):
         if mesh is None:
             return mapped(*arguments)

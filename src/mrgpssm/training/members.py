@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrgpssm.arrays.compile import compiled
+from mrgpssm.arrays.compile import quick_jit
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.arrays.types import Array, Bool, Float, Key, Keys, Scalar
 from mrgpssm.gp import KERNELS
@@ -49,13 +49,13 @@ def init_model(structure: Structure, inputs: int, outputs: int, key: Key) -> SSM
     )
 
 
-@compiled
+@quick_jit
 def init_models(structure: Structure, inputs: int, outputs: int, keys: Keys) -> SSM[Component]:
     """A model for each of the keys, as one program."""
     return eqx.filter_vmap(lambda key: init_model(structure, inputs, outputs, key))(keys)
 
 
-@compiled
+@quick_jit
 def start_on_data(ssm: SSM[Component], series: Series, tasks: Task) -> SSM[Component]:
     """Inducing inputs at random rows that the member trains on, and lengthscales that grow with the number of inputs.
 
@@ -103,7 +103,7 @@ def start_linear(ssm: SSM[Component], starts: SequenceOf[LinearStart | None], st
     return _place_linear(ssm, together, jnp.asarray([start is not None for start in starts]), still)
 
 
-@compiled
+@quick_jit
 def _place_linear(ssm: SSM[Component], starts: LinearStart, found: Bool[Array, " f"], still: bool) -> SSM[Component]:
     dtype, amplitude = ssm.raw_observation_noise.dtype, _STILL_AMPLITUDE if still else _START_AMPLITUDE
     together = jax.tree.map(lambda values: values.astype(dtype), starts)
