@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from recordings import recording, wiener_hammerstein
 from scipy.signal import lfilter
+from systems import make
 
 from mrgpssm import MRGPSSM, DataWarning, Sequence
 from mrgpssm.advice.automatic import LONG, choose, choose_drive
@@ -160,6 +161,19 @@ def test_a_mode_that_hardly_fades_brings_an_integrator_as_a_further_rival():
     wide = Sequence(np.tile(u, (4, 1)), np.tile(walk.outputs, (4, 1)))
     assert choose(make_spec({"integrators": 2}), [wide], validated=False, rivals=False).spec.structure.latent_dim == 3
     assert [name for name, _ in choose(Spec(), [position(0, 1500)], validated=False).rivals] == ["linear"]
+
+
+def test_a_low_order_is_a_rival_where_linear_models_of_any_order_lose_the_state():
+    """A spring that hardens: linear models need many states, and two are enough; a linear system has no such rival."""
+    hard = choose(Spec(), [make("resonance", 20, 3000)], validated=False)
+    found = {name: rival.spec.structure for name, rival in hard.rivals}
+    assert found["low"].latent_dim == 2 < found["linear"].latent_dim
+    assert found["low"].integrators == 0
+    drifting = choose(Spec(), [make("friction", 20, 3000)], validated=False)
+    assert [name for name, _ in drifting.rivals] == ["linear", "integrator", "low", "low integrator"]
+    assert drifting.rivals[-1][1].spec.structure.integrators == 1
+    linear = choose(Spec(), [make("linear8", 20, 3000)], validated=False)
+    assert [name for name, _ in linear.rivals] == ["linear"]
 
 
 def test_a_dead_time_becomes_a_delay():

@@ -86,6 +86,20 @@ def test_an_integrator_is_given_up_for_a_clearly_better_model_that_fades(linear,
     )
 
 
+@pytest.mark.parametrize(
+    ("errors", "winner"),
+    [
+        ((0.8, 0.7, 0.75, 0.5, 0.54), "low integrator"),
+        ((0.8, 0.7, 0.75, 0.5, 0.56), "low"),
+        ((0.8, 0.5, 0.9, 0.6, 0.9), "linear"),
+        ((0.4, 0.9, 0.9, 0.35, 0.9), "preset"),
+    ],
+)
+def test_a_low_order_wins_by_the_rules_of_the_others(errors, winner):
+    names = ("preset", "linear", "integrator", "low", "low integrator")
+    assert trials._pick(dict(zip(names, np.log(errors), strict=True))) == winner
+
+
 def test_an_estimate_counts_trials_and_the_linear_model():
     cost = MRGPSSM(inducing=4, training=SMALL).estimate(linear_data())
     assert list(cost["stages"]) == [

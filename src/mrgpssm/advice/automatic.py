@@ -3,10 +3,10 @@
 What spoke for the rules, and what against, is in docs/experiments.md. All data get resolutions that follow their time
 constants, a mixture of restarts, and bands learned on folds. Where inputs act on outputs of their own row, there is
 feed-through. A few recordings have rivals: one component that starts from a linear model, with windows that start
-where a filter finds the state, and the same with an integrator where a mode hardly fades. Short fits decide
-(`mrgpssm.estimator.trials`). Many long recordings (four, with 5,000 rows in all) also get averaged and delayed inputs
-and a learned noise law; a single one cannot show whether those carry over. Short data get one or two small components.
-A linear model is judged beside all of them.
+where a filter finds the state, the same with an integrator where a mode hardly fades, and both with two states where
+linear models of any order lose the state. Short fits decide (`mrgpssm.estimator.trials`). Many long recordings (four,
+with 5,000 rows in all) also get averaged and delayed inputs and a learned noise law; a single one cannot show whether
+those carry over. Short data get one or two small components. A linear model is judged beside all of them.
 """
 
 import math
@@ -45,6 +45,8 @@ _STEPS = {"gpu": 300, "cpu": 150}
 _MORE_ROWS, _MORE_STEPS = 600, 200  # of short data
 _FEWER = {"windows": 10, "samples": 16}  # of a few long recordings; 16 samples fill the vectors of the kernel for CPUs
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
+
+INTEGRATOR = {"linear": "integrator", "low": "low integrator"}  # names of candidates, without one and with one
 
 Settings = dict[str, Any]
 
@@ -105,13 +107,15 @@ def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool 
     orders = find_orders(driven)
     if not orders:
         return own
-    linear, near = make_linear(own.spec, orders), []
+    linear, near, low = make_linear(own.spec, orders), [], []
     if asked or len(training) < MANY:
-        again = [find_again(found, own) for found, own in zip(orders, _take_some(driven), strict=True)]
+        some = _take_some(driven)
+        again = [find_again(found, own) for found, own in zip(orders, some, strict=True)]
         near = [found for found in again if found is not None]
+        low = _find_low(near, some)
     others = [
         (name, _complete(given, learned, [*why, *told], validated))
-        for name, (learned, why) in _start_linear(settings, near, training, given)
+        for name, (learned, why) in _list_starts(settings, near, low, training, given)
     ]
     if asked:
         return others[0][1]._replace(linear=linear)
@@ -283,15 +287,32 @@ def _linear_structure(orders: list[Identified], integrators: int | None) -> Sett
     return structure | {"start": "linear", "memory": memory}
 
 
+def _list_starts(
+    settings: Settings, orders: list[Identified], low: list[Identified], training: list[Sequence], given: Spec
+) -> list[tuple[str, tuple[Settings, list[Reason]]]]:
+    """The candidates that start from linear models, by name: of the order that was found, and of `low` order.
+
+    Where a mode hardly fades, the same with an integrator is a candidate of its own.
+    """
+    found, drift = [], min((each.model.drift_memory() for each in orders), default=0.0)
+    lasts = drift >= max(_DRIFTS, sum(map(len, training)) / _UNIT_ROOT)
+    for name, some in (("linear", orders), ("low", low)):
+        if not some:
+            continue
+        chosen, reasons = _start_linear(settings, some, training, given)
+        found.append((name, (chosen, reasons)))
+        if given.structure.integrators is None and lasts:
+            adds = Reason(
+                ("integrators",), "an integrator", f"a mode that does not oscillate fades in {drift:.0f} rows"
+            )
+            found.append((INTEGRATOR[name], (chosen | {"integrators": 1}, [*reasons, adds])))
+    return found
+
+
 def _start_linear(
     settings: Settings, orders: list[Identified], training: list[Sequence], given: Spec
-) -> list[tuple[str, tuple[Settings, list[Reason]]]]:
-    """One component of the order of the linear model, which training starts from, with windows that a filter starts.
-
-    Where a mode hardly fades, the same with an integrator is a candidate of its own. None without linear models.
-    """
-    if not orders:
-        return []
+) -> tuple[Settings, list[Reason]]:
+    """One component of the order of the linear model, which training starts from, with windows that a filter starts."""
     few = sum(map(len, training)) < _FEW
     kept = {key: settings[key] for key in ("feedthrough", "delays", "window", "buffer", "precision") if key in settings}
     chosen = (
@@ -304,7 +325,7 @@ def _start_linear(
     reach = max(each.reach for each in orders)
     where = f"in runs of {reach} rows left out" if reach else "on rows left out"
     left, slowest = max(float(each.errors[0]) for each in orders), max(each.model.memory() for each in orders)
-    reasons = [
+    return chosen, [
         Reason(
             ("latent_dim", "start"),
             "{latent_dim} latent dimensions at every row, from a linear model on",
@@ -313,12 +334,18 @@ def _start_linear(
         Reason(("memory",), "a memory of {memory} rows", f"the slowest mode of that model fades in {slowest:.0f}"),
         Reason(("window_start",), "windows that start where a filter finds the state"),
     ]
-    drift = min(each.model.drift_memory() for each in orders)
-    fades = drift < max(_DRIFTS, sum(map(len, training)) / _UNIT_ROOT)
-    if given.structure.integrators is not None or fades:
-        return [("linear", (chosen, reasons))]
-    adds = Reason(("integrators",), "an integrator", f"a mode that does not oscillate fades in {drift:.0f} rows")
-    return [("linear", (chosen, reasons)), ("integrator", (chosen | {"integrators": 1}, [*reasons, adds]))]
+
+
+def _find_low(orders: list[Identified], some: list[list[Recording]]) -> list[Identified]:
+    """Models of the least order, where free runs of linear models lose the state, whatever their order.
+
+    A spring that hardens has no one frequency, and a linear model needs many states for it that the system has not.
+    """
+    lost = any(each.reach for each in orders)
+    if not lost or max(each.settings.order for each in orders) <= _LEAST_ORDER:
+        return []
+    found = [find_again(None, own, _LEAST_ORDER) for own in some]
+    return [] if None in found else found  # pyright: ignore[reportReturnType]
 
 
 def _find_room(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:

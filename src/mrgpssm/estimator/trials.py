@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from mrgpssm.advice.automatic import Selection
+from mrgpssm.advice.automatic import INTEGRATOR, Selection
 from mrgpssm.advice.suggest import MANY
 from mrgpssm.errors import DataError, FitError
 from mrgpssm.estimator.fitting import Field, check_data, judge, list_judges, name_stages, train, train_some
@@ -30,6 +30,8 @@ _TITLES = {
     "preset": "preset start",
     "linear": "linear start",
     "integrator": "linear start with an integrator",
+    "low": "linear start of low order",
+    "low integrator": "linear start of low order with an integrator",
 }
 _LEAST_CYCLES, _ALL_STEPS = 3, 600  # of a trial
 _PIECE = 200  # rows of a short run
@@ -90,8 +92,8 @@ def _pick(errors: dict[str, float]) -> str:
     best = min(rivals, key=lambda name: rivals[name])
     if rivals[best] >= preset - (_AHEAD if preset < _MOST else 0.0):
         return "preset"
-    near = best == "linear" and rivals.get("integrator", _LOST) < rivals["linear"] + _CLEAR
-    return "integrator" if near else best
+    adding = INTEGRATOR.get(best, best)
+    return adding if rivals.get(adding, _LOST) < rivals[best] + _CLEAR else best
 
 
 def _try_out(field: Field, spec: Spec, name: str, watch: Watch, cool: bool = True) -> tuple[Snapshot, Snapshot]:
