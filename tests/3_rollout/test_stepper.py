@@ -11,6 +11,7 @@ from mrgpssm import DataError, load, runtime
 from mrgpssm.arrays.drive import Drive
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.stepper import correct
+from mrgpssm.runtime.walk import RunState
 
 pytestmark = pytest.mark.once
 
@@ -101,8 +102,8 @@ def test_it_is_a_kalman_filter_where_the_model_is_linear(golden):
 
 def test_measurements_bring_it_closer_to_a_truth_of_its_own_making(golden):
     inputs = recording(2).inputs
-    truth = golden.simulate(inputs, samples=3, seed=99, keep_samples=True).samples
-    assert truth is not None
+    course, _ = golden.course(inputs, np.ones(len(inputs)))
+    truth = golden.output_mean + golden.output_sd * RunState.draw(golden, 3, seed=99).walk(course)
     followed, free = golden.stepper(samples=50), golden.stepper(samples=50)
     rng, errors = np.random.default_rng(0), np.zeros(2)
     noise_sd = golden.arrays.noise_sd[:2, 0] * golden.output_sd

@@ -26,6 +26,7 @@ from mrgpssm.runtime.distributions.normal import normal_cdf
 from mrgpssm.runtime.distributions.student import student_nll, student_quantile
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw
+from mrgpssm.runtime.paths import PathLaw
 
 pytestmark = pytest.mark.once
 DOF = np.concatenate([np.linspace(1, 4, 13), np.geomspace(5, 1e7, 20)])
@@ -78,7 +79,7 @@ def pool() -> np.ndarray:
 def held(draws: np.ndarray, law: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """Percent of truths, one more draw of the law plus noise, in 50, 90 and 95 % bands from draws (S, rows), exactly given
     the bands; and their standard errors."""
-    found = OutputLaw(np.ones(1), np.full((1, 1), noise), None).measure(
+    found = OutputLaw(np.ones(1), np.full((1, 1), noise), None, PathLaw.white(1)).measure(
         draws[:, :, None], np.empty((draws.shape[1], 0))
     )
     q = found.quantiles(CENTRAL)[:, :, 0]
@@ -107,7 +108,7 @@ def test_bands_hold_what_they_say_where_the_model_is_right(pool, samples, rows, 
 
 def test_bands_of_a_learned_law_are_quantiles_of_students_t():
     noise = StudentNoise(np.zeros((2, feature_count(1))), np.array([2.5, 9.0]), np.array([[-1.0, 0.3]] * 2))
-    law = OutputLaw(np.ones(2), np.ones((1, 2)), noise)
+    law = OutputLaw(np.ones(2), np.ones((1, 2)), noise, PathLaw.white(2))
     found = law.measure(np.random.default_rng(0).standard_normal((20, 5, 2)), np.zeros((5, 1)))
     for level, values in zip(LEVELS, found.quantiles(LEVELS), strict=True):
         np.testing.assert_allclose(values, found.mean + stats.t.ppf(level, noise.dof), rtol=1e-9)

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from mrgpssm import MRGPSSM, ConfigError
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import model_bytes
+from mrgpssm.prediction.predict import run_freely
 from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
@@ -41,6 +42,10 @@ def test_a_mixture_holds_the_samples_of_its_models(fitted):
         model.fitted_ = replace(plain, ensemble=ensemble)
         return model.simulate(inputs, samples=count, keep_samples=True)
 
+    def states(ensemble, count):
+        pieces = run_freely(replace(plain, ensemble=ensemble), [recording(2)], count, 0).pieces
+        return np.concatenate([piece.outputs for piece in pieces], axis=1)
+
     best, both = samples(plain.ensemble[:1], 5), samples(plain.ensemble, 10)
     second = samples(plain.ensemble[::-1], 10)
     assert best.samples is not None
@@ -48,9 +53,11 @@ def test_a_mixture_holds_the_samples_of_its_models(fitted):
     assert second.samples is not None
     np.testing.assert_array_equal(both.samples[:5], best.samples)
     assert not np.allclose(both.samples[5:], both.samples[:5])
-    np.testing.assert_allclose(both.mean, both.samples.mean(0), rtol=1e-5)
+    drawn = states(plain.ensemble, 10)
+    np.testing.assert_array_equal(drawn[:5], states(plain.ensemble[:1], 5))
     noise = np.mean([[float(ssm.observation_variance()[0]) for ssm in models] for models in plain.ensemble], axis=0)
-    np.testing.assert_allclose(both.std**2, both.samples.var(0) + noise * plain.scaling.output_sd**2, rtol=1e-4)
+    np.testing.assert_allclose(plain.scaling.outputs(both.mean), drawn.mean(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose((both.std / plain.scaling.output_sd) ** 2, drawn.var(0) + noise, rtol=1e-4)
     odd = samples(plain.ensemble, 7)
     assert odd.samples is not None
     assert odd.samples.shape[0] == 7

@@ -27,6 +27,7 @@ from mrgpssm.estimator.noise import Runs, fit_law
 from mrgpssm.estimator.unseen import Judged
 from mrgpssm.file import pack, unpack
 from mrgpssm.file.tensors import BLEND_KIND
+from mrgpssm.runtime.paths import PathLaw
 from mrgpssm.spec import Bands, Training, arrange
 
 pytestmark = pytest.mark.once
@@ -149,6 +150,20 @@ def test_bands_and_scores_of_a_blend_are_those_of_its_law(blend):
     assert np.isfinite(blend.validation_scores_.to_numpy()).all()
 
 
+def test_trajectories_of_a_blend_follow_its_law(blend):
+    new = made(9, 300)
+    run = blend.simulate(new, samples=2000, keep_samples=True)
+    assert run.samples is not None
+    shares = np.mean((run.samples > run.quantile(0.05)) & (run.samples < run.quantile(0.95)), axis=(0, 1))
+    assert (np.abs(shares - 0.9) < 4 * np.sqrt(0.09 / 2000)).all()  # as if a trajectory said everything once
+    assert blend.simulate(new, samples=4).samples is None
+    coarse = blend.simulate(new, samples=4, stride=3, keep_samples=True).samples
+    assert coarse is not None
+    assert coarse.shape == (4, 100, 2)
+    assert blend.fitted_.paths is not None
+    assert (blend.fitted_.paths.own == 0).all()
+
+
 def test_the_parts_that_were_given_stay_untrained():
     given = Line(1)
     Blend([given, Line(2)], folds=2).fit([made(0), made(1)], progress=False)
@@ -255,6 +270,8 @@ def by_hand() -> Blend:
     found.fitted_ = FittedBlend(
         parts, weights, noise, ("speed", "load"), ("NOx", "Temp"), 0.1, Scaling.fit(data), {"Temp": "K"}, Seen.of(data)
     )
+    paths = PathLaw(np.zeros(2), np.array([0.7, 0.2]), np.array([30.0, 2.0]), np.array([[1.0, 0.4], [0.4, 1.0]]))
+    found.fitted_ = replace(found.fitted_, paths=paths)
     return found
 
 
@@ -271,8 +288,9 @@ def test_what_is_saved_is_what_is_loaded(saved):
     assert isinstance(again, Blend)
     assert [type(part) for part in again.parts_.values()] == [MRGPSSM, StaticGP, StaticTrees]
     warm = (recording(5).inputs, recording(5).outputs)
-    ours, theirs = (b.simulate(recording(7), warmup=warm, samples=4) for b in (found, again))
+    ours, theirs = (b.simulate(recording(7), warmup=warm, samples=4, keep_samples=True) for b in (found, again))
     np.testing.assert_array_equal(ours.mean, theirs.mean)
+    np.testing.assert_array_equal(ours.samples, theirs.samples)
     np.testing.assert_array_equal(ours.quantile(0.95), theirs.quantile(0.95))
     assert blend_bytes(again.fitted_) == path.read_bytes()
     with pytest.warns(UserWarning, match="Seen in training"):
@@ -301,6 +319,8 @@ WRONG = [
     ("shares", put((0, 0), 2.0), "the shares of the parts must be at least 0 and add up to 1"),
     ("shares", lambda x: x[:1], "tensor shares is"),
     ("noise.dof", put(0, 1.0), "more than 2 degrees of freedom"),
+    ("paths.lasting", put(0, 2.0), "must be from 0 to 1"),
+    ("paths.ties", put((0, 1), 0.9), "must be a matrix of correlations"),
     ("scaling.output_sd", put(0, 0.0), "deviations must be positive"),
     ("parts.1.lengthscales", put((0, 0), 0.0), "lengthscales must be positive"),
     ("parts.1.inducing", lambda x: x[:, :1], "part gp: tensor inducing is"),

@@ -76,7 +76,8 @@ def test_samples_on_request(fitted):
     run = fitted.simulate(lag(60, seed=3), samples=7, keep_samples=True)
     assert run.samples is not None
     assert run.samples.shape == (7, 60, 1)
-    np.testing.assert_allclose(run.samples.mean(0), run.mean, rtol=1e-4)
+    away = (run.samples.mean(0) - run.mean) / (run.std / np.sqrt(7))
+    assert np.abs(away).max() < 5
     assert fitted.simulate(lag(60), samples=7).samples is None
 
 
@@ -210,7 +211,6 @@ def known_model(seed=0) -> MRGPSSM:
 def shares_covered(worlds: int, truths: int, rows: int = 12) -> dict[float, float]:
     """How often intervals of a known model cover what the model itself generates: worlds x truths simulations."""
     model = known_model()
-    noise_sd = 3 * float(np.sqrt(model.models_[0][1].observation_variance()[0]))
     inside = {0.5: 0, 0.9: 0, 0.95: 0}
     for world in range(worlds):
         rng = np.random.default_rng(world)
@@ -218,7 +218,7 @@ def shares_covered(worlds: int, truths: int, rows: int = 12) -> dict[float, floa
         run = model.simulate(inputs, samples=4000, seed=2 * world)
         truth = model.simulate(inputs, samples=truths, seed=2 * world + 1, keep_samples=True).samples
         assert truth is not None
-        measured = truth[:, -1, 0] + noise_sd * rng.standard_normal(truths)
+        measured = truth[:, -1, 0]
         for level in inside:
             low, high = (run.quantile(round(q, 3))[-1, 0] for q in ((1 - level) / 2, (1 + level) / 2))
             inside[level] += int(np.sum((measured >= low) & (measured <= high)))

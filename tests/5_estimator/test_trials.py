@@ -109,6 +109,7 @@ def test_an_estimate_counts_trials_and_the_linear_model():
         "free runs",
         "scores",
         "noise",
+        "trajectories",
         "a linear model beside it",
     ]
     assert all(seconds > 0 for seconds in cost["stages"].values())

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from mrgpssm.blend.files import blend_bytes, check_savable
-from mrgpssm.blend.fitted import FittedBlend, LeftOut, learn_noise, learn_shares, run_parts
+from mrgpssm.blend.fitted import FittedBlend, LeftOut, learn_noise, learn_paths, learn_shares, run_parts
 from mrgpssm.blend.parts import PartTrainer, find_folds, name_parts, settle_parts
 from mrgpssm.blend.simulator import Simulator
 from mrgpssm.blend.static import StaticGP, StaticTrees
@@ -154,6 +155,7 @@ class Blend:
         seed: int = 0,
         stride: int = 1,
         quantiles: SequenceOf[float] = LEVELS,
+        keep_samples: bool = False,
     ) -> Forecast:
         """Run all parts freely over the inputs (T, D_u) and blend them; see `MRGPSSM.simulate`.
 
@@ -167,6 +169,7 @@ class Blend:
             seed: Their seed.
             stride: Report every so many rows.
             quantiles: Levels to keep.
+            keep_samples: Keep trajectories of measurements in `Forecast.samples`, for bands of sums or largest values.
 
         Returns:
             Mean, deviation, quantiles and components in the data's units.
@@ -184,7 +187,10 @@ class Blend:
         run = run_parts(model.parts, sequence, model.scaling, warmup=past, samples=samples, seed=seed, stride=stride)
         parts = dict(zip(model.parts, model.shares[:, None] * run.means, strict=True))
         time, about = report_times(sequence)[::stride], (model.output_names, model.units)
-        return make_forecast(time, model.measure(run), parts, model.scaling, about, quantiles)
+        forecast = make_forecast(time, model.measure(run), parts, model.scaling, about, quantiles)
+        if not keep_samples:
+            return forecast
+        return replace(forecast, samples=model.follow(run, sequence.clock()[::stride], samples, seed))
 
     def score(self, sequences: Data, samples: int = 100, seed: int = 0, warmup_rows: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, with the columns of `MRGPSSM.score`.
@@ -259,7 +265,8 @@ class Blend:
             left_out += [run_parts(own, s, about["scaling"], seed=self.seed) for s in sequences]
         trainer.stage("shares and noise")
         shares = learn_shares(left_out)
-        self.fitted_ = FittedBlend(parts, shares, learn_noise(left_out, shares), **about)
+        blend = FittedBlend(parts, shares, learn_noise(left_out, shares), **about)
+        self.fitted_ = replace(blend, paths=learn_paths(blend, left_out))
         terms = (self.fitted_.score_terms(run, self.seed) for run in left_out)
         self.validation_scores_ = scores = tabulate_scores(terms, self.fitted_.output_names)
         return scores

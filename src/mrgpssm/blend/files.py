@@ -1,4 +1,4 @@
-"""Blend files: one safetensors file with the shares, the noise law, and every part under a prefix of its own.
+"""Blend files: one safetensors file with shares, laws of noise and trajectories, and every part under its own prefix.
 
 A state-space model is held as in a file of its own, and read by the reader of that. Checks are those of model files.
 """
@@ -20,10 +20,20 @@ from mrgpssm.data import Scaling, Seen
 from mrgpssm.errors import ConfigError, ModelFileError
 from mrgpssm.estimator.estimator import MRGPSSM, from_fitted
 from mrgpssm.file import pack, unpack
-from mrgpssm.file.model import blame, feature_count, put_under, read_columns, read_names, take_under
+from mrgpssm.file.model import (
+    blame,
+    check_paths,
+    feature_count,
+    path_shapes,
+    put_under,
+    read_columns,
+    read_names,
+    take_under,
+)
 from mrgpssm.file.tensors import BLEND_KIND, Tensors, numbers, whole_numbers
 from mrgpssm.prediction.fitted import model_bytes, parse_model
 from mrgpssm.runtime.noise import StudentNoise
+from mrgpssm.runtime.paths import PathLaw
 from mrgpssm.spec import Structure
 
 _VERSION = 1
@@ -48,6 +58,7 @@ def blend_bytes(model: FittedBlend) -> bytes:
     """The bytes of a blend file; equal blends have equal bytes."""
     check_savable(model.parts, "Leave it out of the blend, or keep the blend in memory.")
     tensors = {"shares": model.shares} | put_under("noise", asdict(model.noise)) | _scaling_tensors(model.scaling)
+    tensors |= {} if model.paths is None else put_under("paths", asdict(model.paths))
     parts = []
     for number, (name, part) in enumerate(model.parts.items()):
         kind, content, own = _take_apart(part)
@@ -92,8 +103,9 @@ def parse_blend(data: bytes, name: str, own: Mapping[str, Any] | None = None) ->
         listed = _check_parts(content["parts"])
         shares = _read_shares(tensors, len(listed), len(outputs))
         noise = _read_noise(tensors, len(inputs), len(outputs))
-        scaling = _read_scaling(tensors, len(inputs), len(outputs))
-        _check_spare(tensors, {"shares", *put_under("noise", asdict(noise)), *_scaling_tensors(scaling)})
+        scaling, paths = _read_scaling(tensors, len(inputs), len(outputs)), _read_paths(tensors, len(outputs))
+        laws = put_under("noise", asdict(noise)) | put_under("paths", {} if paths is None else asdict(paths))
+        _check_spare(tensors, {"shares", *laws, *_scaling_tensors(scaling)})
     parts: dict[str, Simulator] = {}
     for number, part in enumerate(listed):
         where, mine = f"{name}, part {part['name']}", take_under(f"parts.{number}", tensors)
@@ -106,7 +118,7 @@ def parse_blend(data: bytes, name: str, own: Mapping[str, Any] | None = None) ->
             raise ModelFileError(f"{where}: its columns are not those of the blend.")
         parts[part["name"]] = from_fitted(fitted)
     seen = None if content["seen"] is None else Seen.from_json(content["seen"], len(inputs), name)
-    return FittedBlend(parts, shares, noise, inputs, outputs, dt, scaling, units, seen)
+    return FittedBlend(parts, shares, noise, inputs, outputs, dt, scaling, units, seen, paths)
 
 
 def _check_version(number: Any) -> None:
@@ -140,6 +152,13 @@ def _read_shares(tensors: Tensors, parts: int, outputs: int) -> np.ndarray:
     if not (shares >= -1e-9).all() or not np.allclose(shares.sum(axis=0), 1):
         raise ModelFileError("the shares of the parts must be at least 0 and add up to 1.")
     return shares
+
+
+def _read_paths(tensors: Tensors, outputs: int) -> PathLaw | None:
+    """The law of trajectories, where there is one."""
+    found = {key: numbers(tensors, key, shape) for key, shape in path_shapes(tensors, outputs).items()}
+    check_paths(paths := take_under("paths", found))
+    return PathLaw(**paths) if paths else None
 
 
 def _read_noise(tensors: Tensors, inputs: int, outputs: int) -> StudentNoise:

@@ -12,9 +12,11 @@ from mrgpssm.blend.weigh import find_shares
 from mrgpssm.data import Scaling, Seen, Sequence
 from mrgpssm.errors import DataWarning, FitError
 from mrgpssm.estimator.noise import Runs, fit_noise, group_rows
+from mrgpssm.estimator.paths import Scored, fit_paths
 from mrgpssm.prediction.scores import Table, score_terms
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import Measurements
+from mrgpssm.runtime.paths import PathLaw, PathNoise
 
 _NOISE_ROWS = 20_000
 _DRAWS = 100  # of measurements, for scores
@@ -39,7 +41,10 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FittedBlend:
-    """What a blend has learned: parts by name, shares (K, D_y), the noise law, and the way to the data's units."""
+    """What a blend has learned: parts by name, shares (K, D_y), the noise law, and the way to the data's units.
+
+    `paths` is the law of trajectories, where it was learned.
+    """
 
     parts: dict[str, Simulator]
     shares: np.ndarray
@@ -50,6 +55,7 @@ class FittedBlend:
     scaling: Scaling
     units: dict[str, str]
     seen: Seen | None
+    paths: PathLaw | None = None
 
     def measure(self, run: LeftOut, samples: int = 1) -> Measurements:
         """Measurements at every row of a run, scaled."""
@@ -57,6 +63,12 @@ class FittedBlend:
         scale = self.noise.scale(mean, deviation, run.drive)
         copies = np.repeat(mean[None], samples, axis=0)
         return Measurements(copies, np.zeros((samples, mean.shape[1])), self.noise.deviation(scale), self.noise, scale)
+
+    def follow(self, run: LeftOut, clock: np.ndarray, samples: int, seed: int) -> np.ndarray:
+        """(S, T, D_y) trajectories of measurements over a run, in the data's units; `clock` is in samples."""
+        law = PathLaw.white(len(self.output_names)) if self.paths is None else self.paths
+        e = PathNoise(law, samples, seed).follow(np.arange(len(clock)), clock)
+        return self.scaling.output_mean + self.scaling.output_sd * self.measure(run, samples).follow(e, law.own)
 
     def score_terms(self, run: LeftOut, seed: int) -> Table:
         """What the metrics need of every row."""
@@ -104,3 +116,12 @@ def learn_noise(runs: list[LeftOut], weights: np.ndarray) -> StudentNoise:
     columns = [(run.measured, *run.blend(weights), run.drive) for run in runs]
     tables = [np.concatenate([part[::thin] for part in some]) for some in zip(*columns, strict=True)]
     return fit_noise(Runs(*tables, groups=group_rows([len(run.measured[::thin]) for run in runs])))
+
+
+def learn_paths(model: FittedBlend, runs: list[LeftOut]) -> PathLaw:
+    """How the errors of the blended runs last; there are no samples that they could follow."""
+    tables = []
+    for run in runs:
+        none = np.zeros_like(run.measured)
+        tables.append(Scored(model.measure(run).scores(run.measured), none[:, None], none))
+    return fit_paths(tables, learned=True)

@@ -319,7 +319,7 @@ class MRGPSSM:
             seed: Seed of the trajectories; the same seed gives the same run.
             stride: Report every so many rows; with even sampling a larger one takes longer steps.
             quantiles: Levels to keep.
-            keep_samples: Keep all trajectories in `Forecast.samples`.
+            keep_samples: Keep trajectories of measurements in `Forecast.samples`, for bands of sums or largest values.
 
         Returns:
             Mean, deviation, quantiles and components in the data's units.

@@ -9,6 +9,7 @@ import pandas as pd
 
 from mrgpssm.data import Sequence
 from mrgpssm.estimator.noise import Runs, fit_noise, group_rows
+from mrgpssm.estimator.paths import learn_paths
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.predict import FreeRuns, Piece, keep_runs, score_runs
@@ -69,8 +70,8 @@ class Judged:
 def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Judged:
     """Learn from what the judges have not seen; without judges the model stays as it is.
 
-    Temperature or noise law, and the scores before and after are all made from the same free runs. `stage` hears what
-    is under way.
+    Temperature or noise law, that of trajectories, and the scores before and after are all made from the same free
+    runs. `stage` hears what is under way.
     """
     spec = model.spec
     if not judges:
@@ -87,6 +88,8 @@ def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Ju
     else:
         model = replace(model, calibration=learn_temperature(runs))
     after = [replace(r, law=replace(r.law, calibration=model.calibration, noise=model.noise)) for r in runs]
+    stage("trajectories", over)
+    model = replace(model, paths=learn_paths(after))
     stage("scores", f"{over}, calibrated")
     return Judged(model, before, score_runs(after))
 
@@ -126,4 +129,4 @@ def learn_temperature(runs: list[FreeRuns]) -> np.ndarray:
 def _gather_all(runs: list[FreeRuns], most: int, tell: Tell) -> list[Table]:
     """What `tell` says of every sequence of all runs, thinned to at most so many rows."""
     thin = -(-sum(len(s) for some in runs for s in some.sequences) // most)
-    return [table for some in runs for table in some.gather(tell, thin)]
+    return [table for some in runs for table in some.gather(tell, slice(None, None, thin))]

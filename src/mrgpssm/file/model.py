@@ -63,6 +63,7 @@ class StoredModel:
         scaling: `input_mean`, `input_sd`, `output_mean` and `output_sd`, one value per column.
         calibration: Factors on the deviations of samples from their mean, (D_y,).
         noise: `weights`, `dof` and `edges` of a Student's t, as in `StudentNoise`, where one was learned.
+        paths: `own`, `lasting`, `memory` and `ties`, as in `PathLaw`, where they were learned.
         ensemble: Raw tensors of every model by the names of their leaves, in rounds: the best restart of every group of
             outputs, the second best, and so on.
         seen: What is remembered of the training data, as JSON, or None.
@@ -77,6 +78,7 @@ class StoredModel:
     scaling: Tensors
     calibration: np.ndarray
     noise: Tensors | None
+    paths: Tensors | None
     ensemble: tuple[tuple[Tensors, ...], ...]
     seen: Any
     provenance: dict[str, Any]
@@ -97,7 +99,7 @@ def pack_model(model: StoredModel) -> bytes:
         "provenance": model.provenance,
     }
     tensors = {"calibration": model.calibration} | put_under("scaling", model.scaling)
-    tensors |= put_under("noise", model.noise or {})
+    tensors |= put_under("noise", model.noise or {}) | put_under("paths", model.paths or {})
     for number, members in enumerate(model.ensemble):
         for group, member in enumerate(members):
             tensors |= put_under(f"models.{number}.{group}", member)
@@ -133,7 +135,7 @@ def _read(content: dict[str, Any], tensors: Tensors, own: Mapping[str, Any]) -> 
     groups, components = len(structure.groups(len(outputs))), len(structure.resolutions)
     if rounds * groups * components * len(_COMPONENT) > len(tensors):
         raise ModelFileError("its settings ask for more models than there are tensors.")
-    shared = _shared_shapes(structure, len(inputs), len(outputs), "noise.weights" in tensors)
+    shared = _shared_shapes(structure, len(inputs), len(outputs)) | _law_shapes(structure, inputs, outputs, tensors)
     member = _member_shapes(structure, len(inputs), len(outputs))
     places = [[f"models.{number}.{group}" for group in range(groups)] for number in range(rounds)]
     models = {f"{place}.{key}": shape for row in places for place in row for key, shape in member.items()}
@@ -149,6 +151,7 @@ def _read(content: dict[str, Any], tensors: Tensors, own: Mapping[str, Any]) -> 
         scaling=take_under("scaling", tensors),
         calibration=tensors["calibration"],
         noise=take_under("noise", tensors) or None,
+        paths=take_under("paths", tensors) or None,
         ensemble=tuple(tuple(take_under(place, tensors) for place in row) for row in places),
         seen=content["seen"],
         provenance=provenance,
@@ -204,16 +207,25 @@ def read_names(value: Any, key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _shared_shapes(structure: Structure, inputs: int, outputs: int, noisy: bool) -> Shapes:
+def _shared_shapes(structure: Structure, inputs: int, outputs: int) -> Shapes:
     """The tensors that all models of a file share."""
     drives = structure.drive.width(inputs)
     columns = {"input": drives, "output": outputs}
     shapes: Shapes = {f"scaling.{side}_{what}": (n,) for side, n in columns.items() for what in ("mean", "sd")}
-    shapes["calibration"] = (outputs,)
-    if noisy:
-        weights = (outputs, feature_count(drives))
-        shapes |= {"noise.weights": weights, "noise.dof": (outputs,), "noise.edges": (outputs, 2)}
-    return shapes
+    return shapes | {"calibration": (outputs,)}
+
+
+def _law_shapes(structure: Structure, inputs: tuple[str, ...], outputs: tuple[str, ...], tensors: Tensors) -> Shapes:
+    """Those of what was learned of measurements, as far as a file has it."""
+    n, features = len(outputs), feature_count(structure.drive.width(len(inputs)))
+    noise = {"noise.weights": (n, features), "noise.dof": (n,), "noise.edges": (n, 2)}
+    return (noise if "noise.weights" in tensors else {}) | path_shapes(tensors, n)
+
+
+def path_shapes(tensors: Tensors, n: int) -> Shapes:
+    """Those of the law of trajectories of n outputs, where a file has one."""
+    shapes: Shapes = {"paths.own": (n,), "paths.lasting": (n,), "paths.memory": (n,), "paths.ties": (n, n)}
+    return shapes if "paths.own" in tensors else {}
 
 
 def feature_count(drives: int) -> int:
@@ -257,6 +269,19 @@ def _check_values(tensors: Tensors) -> None:
             raise ModelFileError(f"tensor {key} must be positive.")
     if "noise.dof" in tensors and not (tensors["noise.dof"] > 2).all():
         raise ModelFileError("the noise must have more than 2 degrees of freedom.")
+    check_paths(take_under("paths", tensors))
+
+
+def check_paths(paths: Tensors) -> None:
+    """Values of the law of trajectories, where a file has one."""
+    if not paths:
+        return
+    shares = np.concatenate([paths["own"], paths["lasting"]])
+    ties, ones = paths["ties"], np.ones(len(paths["own"]))
+    if (shares < 0).any() or (shares > 1).any() or (paths["memory"] <= 0).any():
+        raise ModelFileError("tensors paths.own and paths.lasting must be from 0 to 1, and paths.memory positive.")
+    if not (ties == ties.T).all() or (np.diagonal(ties) != ones).any() or np.linalg.eigvalsh(ties)[0] <= 0:
+        raise ModelFileError("tensor paths.ties must be a matrix of correlations.")
 
 
 def put_under(prefix: str, tensors: Tensors) -> Tensors:

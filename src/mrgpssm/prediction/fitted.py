@@ -17,6 +17,7 @@ from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import OutputLaw
+from mrgpssm.runtime.paths import PathLaw
 from mrgpssm.spec import Spec, Structure
 from mrgpssm.training.members import model_shape
 
@@ -26,8 +27,9 @@ class FittedModel:
     """What training leaves: one or more models per group of output columns, and the way to the data's units.
 
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
-    samples from their mean are multiplied by `calibration`, one factor per output. `seen` is
-    what is remembered of the training data, and `provenance` how the model was made.
+    samples from their mean are multiplied by `calibration`, one factor per output; `noise` and `paths` are the laws of
+    measurements and of their trajectories, where they were learned. `seen` is what is remembered of the training data,
+    and `provenance` how the model was made.
     """
 
     structure: Structure
@@ -40,6 +42,7 @@ class FittedModel:
     calibration: np.ndarray
     provenance: Provenance
     noise: StudentNoise | None = None
+    paths: PathLaw | None = None
     seen: Seen | None = None
 
     @property
@@ -57,7 +60,8 @@ class FittedModel:
         """How measurements follow from samples of the outputs."""
         with floating_point(self.structure.precision):
             noise = [[np.asarray(ssm.observation_variance(), float) for ssm in models] for models in self.ensemble]
-        return OutputLaw(self.calibration, np.sqrt([np.concatenate(row) for row in noise]), self.noise)
+        paths = PathLaw.white(len(self.output_names)) if self.paths is None else self.paths
+        return OutputLaw(self.calibration, np.sqrt([np.concatenate(row) for row in noise]), self.noise, paths)
 
     @property
     def models(self) -> tuple[SSM[Component], ...]:
@@ -86,7 +90,6 @@ class FittedModel:
 
 def store_model(model: FittedModel) -> StoredModel:
     """The model as a file holds it."""
-    noise = model.noise
     return StoredModel(
         structure=model.structure,
         input_names=model.input_names,
@@ -95,11 +98,16 @@ def store_model(model: FittedModel) -> StoredModel:
         dt=model.dt,
         scaling={f.name: np.asarray(getattr(model.scaling, f.name), float) for f in fields(Scaling)},
         calibration=np.asarray(model.calibration, float),
-        noise=None if noise is None else {key: getattr(noise, key) for key in ("weights", "dof", "edges")},
+        noise=_list_fields(model.noise),
+        paths=_list_fields(model.paths),
         ensemble=tuple(tuple(named_leaves(ssm, "") for ssm in models) for models in model.ensemble),
         seen=None if model.seen is None else model.seen.to_json(),
         provenance=model.provenance.to_json(),
     )
+
+
+def _list_fields(law: StudentNoise | PathLaw | None) -> dict[str, np.ndarray] | None:
+    return None if law is None else {field.name: getattr(law, field.name) for field in fields(law)}
 
 
 def restore_model(stored: StoredModel, name: str) -> FittedModel:
@@ -120,6 +128,7 @@ def restore_model(stored: StoredModel, name: str) -> FittedModel:
         calibration=stored.calibration,
         provenance=Provenance.from_json(stored.provenance, len(groups)),
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
+        paths=None if stored.paths is None else PathLaw(**stored.paths),
         seen=None if stored.seen is None else Seen.from_json(stored.seen, inputs, name),
     )
 

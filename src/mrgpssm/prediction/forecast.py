@@ -22,8 +22,12 @@ class Forecast:
     """Mean, deviation and quantiles of the outputs (T, D_y), and what each component contributes.
 
     `std` and quantiles are those of a measurement: they include observation noise. `components` holds the mean
-    contribution of each component; together with `offset` they add up to `mean`. `samples`, where asked for, is
-    (S, T, D_y), without observation noise.
+    contribution of each component; together with `offset` they add up to `mean`. `samples`, where asked for, are
+    trajectories of measurements (S, T, D_y): at every row they follow the same law as the quantiles, and their errors
+    last from row to row as those on data left out. Bands of sums, means, largest values and crossings follow from them:
+
+        run = model.simulate(inputs, keep_samples=True)
+        low, high = np.quantile(run.samples.sum(axis=1), [0.05, 0.95], axis=0)
 
     Attributes:
         time: Seconds of each row, (T,).
@@ -34,7 +38,7 @@ class Forecast:
         offset: The level that the components are added to, (D_y,).
         output_names: Names of the outputs.
         units: Units by column name.
-        samples: Trajectories, where `keep_samples` was asked for.
+        samples: Trajectories of measurements, where `keep_samples` was asked for.
     """
 
     time: np.ndarray
@@ -87,8 +91,7 @@ class Forecast:
         """An xarray DataTree with ArviZ's group names (extra `interop`).
 
         `predictions` holds mean, std, quantiles and components over time and output and, where samples were kept, these
-        as `outputs` (chain, draw, time, output), without observation noise; `observed_data` holds `measured` outputs
-        (T, D_y), where given.
+        as `outputs` (chain, draw, time, output); `observed_data` holds `measured` outputs (T, D_y), where given.
 
         Args:
             measured: Outputs to lay beside the forecast.

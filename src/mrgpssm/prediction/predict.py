@@ -21,6 +21,7 @@ from mrgpssm.prediction.run import assimilate, free_run, start_particles
 from mrgpssm.prediction.scores import Table, score_terms, tabulate_scores
 from mrgpssm.rollout import Particles
 from mrgpssm.runtime.output import Measurements, OutputLaw, Simulation, add_up, join_samples
+from mrgpssm.runtime.paths import PathNoise
 
 _CHUNK = 200_000  # samples of one component at a time, over models, sequences and rows
 _WARMUP_ROWS = 256  # the compiled warm-up takes a multiple of so many rows
@@ -60,12 +61,19 @@ class FreeRuns:
     law: OutputLaw
     seed: int
 
-    def gather(self, tell: Callable[[Piece, Measurements, np.ndarray], Table], thin: int = 1) -> list[Table]:
-        """What `tell` says of every `thin`-th row and its scaled measurements, a table for each sequence."""
+    def gather(
+        self, tell: Callable[[Piece, Measurements, np.ndarray], Table], rows: slice = slice(None)
+    ) -> list[Table]:
+        """What `tell` says of some rows and their scaled measurements, a table for each sequence.
+
+        Of the slice of `rows`, stop and step count.
+        """
+        most, thin = np.inf if rows.stop is None else rows.stop, rows.step or 1
         found: list[list[Table]] = [[] for _ in self.sequences]
         scaled = [self.model.scaling.outputs(s.outputs) for s in self.sequences]
         for whole in self.pieces:
-            piece = whole.where(whole.rows % thin == 0) if thin > 1 else whole
+            chosen = (whole.rows < most) & (whole.rows % thin == 0)
+            piece = whole if chosen.all() else whole.where(chosen)
             if len(piece.rows):
                 told = tell(piece, self.law.measure(piece.outputs, piece.drive), scaled[piece.sequence][piece.rows])
                 found[piece.sequence].append(told)
@@ -117,11 +125,12 @@ def forecast(
     """Run freely over the sequence's inputs and stream what a `Forecast` holds."""
     rows = np.arange(0, len(sequence), stride)
     shape, sd, offset = (len(rows), len(model.output_names)), model.scaling.output_sd, model.scaling.output_mean
-    run = Simulation.blank(shape, quantiles, samples if keep_samples else 0)
+    noise = PathNoise(model.output_law.paths, samples, seed) if keep_samples else None
+    run, clock = Simulation.blank(shape, quantiles, noise), sequence.clock()[rows]
     parts = {name: np.empty(shape) for name in component_names(model)}
     for piece in _pieces(model, [sequence], [warmup], samples, seed, stride):
         at = piece.rows // stride
-        run.put(at, model.output_law.measure(piece.outputs, piece.drive), offset, sd)
+        run.put(at, clock[at], model.output_law.measure(piece.outputs, piece.drive), offset, sd)
         for name, part in zip(parts, piece.parts, strict=True):
             parts[name][at] = sd * part.mean(axis=0, dtype=float)
     return Forecast(

@@ -12,6 +12,7 @@ from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw, Simulation
+from mrgpssm.runtime.paths import PathLaw, PathNoise
 from mrgpssm.runtime.stepper import Stepper
 from mrgpssm.runtime.walk import Course, RunState
 
@@ -37,6 +38,7 @@ class RuntimeModel:
     output_sd: np.ndarray
     calibration: np.ndarray
     noise: StudentNoise | None
+    paths: PathLaw
     arrays: Arrays
     initial_mean: np.ndarray
     initial_factor: np.ndarray
@@ -44,7 +46,7 @@ class RuntimeModel:
     @cached_property
     def output_law(self) -> OutputLaw:
         """How measurements follow from samples of the outputs."""
-        return OutputLaw(self.calibration, self.arrays.noise_sd.reshape(self.rounds, -1), self.noise)
+        return OutputLaw(self.calibration, self.arrays.noise_sd.reshape(self.rounds, -1), self.noise, self.paths)
 
     @property
     def step_sizes(self) -> np.ndarray:
@@ -98,15 +100,17 @@ class RuntimeModel:
         """
         check_samples(samples)
         course, particles, done = self._course(inputs, time), RunState.draw(self, samples, seed), 0
-        run = Simulation.blank((len(course.rows), len(self.output_names)), quantiles, samples if keep_samples else 0)
+        noise = PathNoise(self.paths, samples, seed) if keep_samples else None
+        run = Simulation.blank((len(course.rows), len(self.output_names)), quantiles, noise)
+        clock = (np.cumsum(course.steps) - course.steps)[course.rows]
         count = max(100, _CHUNK // (len(self.groups) * samples))
         for first in range(0, len(course.drives), count):
             outputs = particles.walk(course.part(first, first + count))[:samples]
-            rows = slice(done, done + outputs.shape[1])
-            if outputs.shape[1]:
+            rows = np.arange(done, done + outputs.shape[1])
+            if len(rows):
                 found = self.output_law.measure(outputs, course.known[rows])
-                run.put(rows, found, self.output_mean, self.output_sd)
-            done = rows.stop
+                run.put(rows, clock[rows], found, self.output_mean, self.output_sd)
+            done += len(rows)
         return run
 
     def simulate_mean(self, inputs: np.ndarray, time: np.ndarray | None = None) -> np.ndarray:

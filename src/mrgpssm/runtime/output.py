@@ -6,7 +6,8 @@ In scaled units, at every row of a free run:
     calibrate    x ← m + τ (x - m),   σ ← τ σ,   m the mean over the samples
     noise law    y ~ (1/S) Σ_s N(x_s, σ_s²), or Student's t around m where a law was learned (`mrgpssm.runtime.noise`)
 
-Quantiles and densities are in closed form. Draws of y are a function of seed, row, output and sample alone.
+Quantiles and densities are in closed form. Draws of y are a function of seed, row, output and sample alone. Those of
+`draws` are independent from row to row; trajectories, which are not, follow `mrgpssm.runtime.paths`.
 """
 
 import functools
@@ -17,11 +18,14 @@ import numpy as np
 
 from mrgpssm.runtime.distributions.counters import fold_in, normal, seed_key, uniform_pair
 from mrgpssm.runtime.distributions.mixture import mixture_nll, mixture_quantiles
-from mrgpssm.runtime.distributions.student import student_draws, student_nll
+from mrgpssm.runtime.distributions.normal import normal_cdf, normal_quantile
+from mrgpssm.runtime.distributions.student import student_cdf, student_draws, student_nll, student_of_normal
 from mrgpssm.runtime.noise import StudentNoise
+from mrgpssm.runtime.paths import PathLaw, PathNoise, rank_scores
 
 LEVELS = (0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)
 _OBSERVATION = 3  # the stream of keys; those of `mrgpssm.prediction.run` come before it
+_OUTERMOST = 1e-9  # levels count as at least this far from 0 and 1
 
 
 def add_up(parts: list[np.ndarray]) -> np.ndarray:
@@ -39,12 +43,13 @@ class OutputLaw:
     """How measurements follow from samples of the outputs.
 
     `calibration` τ is (D_y,), and `noise_sd` (rounds, D_y) is that of every model of the ensemble: the samples of the
-    first model come first.
+    first model come first. `paths` says how the rows and outputs of a trajectory depend on each other.
     """
 
     calibration: np.ndarray
     noise_sd: np.ndarray
     noise: StudentNoise | None
+    paths: PathLaw
 
     def measure(self, outputs: np.ndarray, drive: np.ndarray) -> "Measurements":
         """What is known of measurements at C rows, from samples (S, C, D_y) and the drive (C, D_u) known there."""
@@ -92,6 +97,21 @@ class Measurements:
             return mixture_nll(measured, self.samples, self.noise_sd[:, None])
         return student_nll(measured - self.mean, self.scale, self.noise.dof)
 
+    def scores(self, measured: np.ndarray) -> np.ndarray:
+        """Φ⁻¹(F(y)) of measurements (C, D_y), NaN where there is none: standard normal if the law is right."""
+        if self.noise is None or self.scale is None:
+            level = normal_cdf((measured - self.samples) / self.noise_sd[:, None])[0].mean(axis=0)
+        else:
+            level = student_cdf((measured - self.mean) / self.scale, self.noise.dof)
+        return normal_quantile(2 * np.clip(level, _OUTERMOST, 1 - _OUTERMOST) - 1)
+
+    def follow(self, e: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """(S, C, D_y) trajectories of measurements from the noise e of `PathNoise`, and `own` (D_y,) of its law."""
+        if self.noise is None or self.scale is None:
+            return self.samples + self.noise_sd[:, None] * e
+        g = np.sqrt(own) * rank_scores(self.samples) + np.sqrt(1 - own) * e
+        return self.mean + self.scale * student_of_normal(g, self.noise.dof)
+
     def draws(self, rows: np.ndarray, seed: int) -> np.ndarray:
         """(S, C, D_y) measurements, given the numbers of the C rows in their sequence."""
         root = fold_in(seed_key(seed, wide=True), _OBSERVATION)
@@ -108,23 +128,31 @@ class Measurements:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Mean, deviation and quantiles (T, D_y) in the data's units; samples, where kept, (S, T, D_y) without noise."""
+    """Mean, deviation and quantiles (T, D_y) in the data's units; where kept, trajectories of measurements (S, T, D_y).
+
+    Rows are filled in their order, since errors last from row to row.
+    """
 
     mean: np.ndarray
     std: np.ndarray
     quantiles: dict[float, np.ndarray]
     samples: np.ndarray | None = None
+    noise: PathNoise | None = None
 
     @classmethod
-    def blank(cls, shape: tuple[int, int], levels: Iterable[float], kept: int) -> "Simulation":
-        """Room for T rows of D_y outputs, quantiles of some levels, and so many samples."""
+    def blank(cls, shape: tuple[int, int], levels: Iterable[float], noise: PathNoise | None) -> "Simulation":
+        """Room for T rows of D_y outputs, quantiles of some levels, and trajectories, where their noise is given."""
         quantiles = {float(level): np.empty(shape) for level in levels}
-        return cls(np.empty(shape), np.empty(shape), quantiles, np.empty((kept, *shape)) if kept else None)
+        kept = None if noise is None else np.empty((noise.samples, *shape))
+        return cls(np.empty(shape), np.empty(shape), quantiles, kept, noise)
 
-    def put(self, rows: np.ndarray | slice, found: Measurements, offset: np.ndarray, scale: np.ndarray) -> None:
-        """Fill some rows, from scaled to the data's units."""
+    def put(
+        self, rows: np.ndarray, clock: np.ndarray, found: Measurements, offset: np.ndarray, scale: np.ndarray
+    ) -> None:
+        """Fill the next rows, at these times in samples, from scaled to the data's units."""
         self.mean[rows], self.std[rows] = offset + scale * found.mean, scale * found.std
         for level, values in zip(self.quantiles, found.quantiles(self.quantiles), strict=True):
             self.quantiles[level][rows] = offset + scale * values
-        if self.samples is not None:
-            self.samples[:, rows] = offset + scale * found.samples
+        if self.samples is not None and self.noise is not None:
+            paths = found.follow(self.noise.follow(rows, clock), self.noise.law.own)
+            self.samples[:, rows] = offset + scale * paths

@@ -10,6 +10,7 @@ from mrgpssm.file.tensors import find_model, read_tensors
 from mrgpssm.runtime.arrays import lower_triangular, make_arrays
 from mrgpssm.runtime.model import RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
+from mrgpssm.runtime.paths import PathLaw
 from mrgpssm.spec import INGREDIENTS, Structure
 
 
@@ -44,6 +45,7 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
         **stored.scaling,
         calibration=stored.calibration,
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
+        paths=PathLaw.white(len(stored.output_names)) if stored.paths is None else PathLaw(**stored.paths),
         arrays=make_arrays(components, noise, structure),
         initial_mean=np.array([[c["initial.mean"] for c in row] for row in components]),
         initial_factor=lower_triangular(np.array([[c["initial.raw_factor"] for c in row] for row in components])),

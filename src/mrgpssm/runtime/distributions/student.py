@@ -1,13 +1,15 @@
 """Student's t: density, quantiles, and draws."""
 
+import functools
 import math
 
 import numpy as np
 
-from mrgpssm.runtime.distributions.normal import normal_quantile
+from mrgpssm.runtime.distributions.normal import normal_cdf, normal_quantile
 
 _MANY = 1_000.0  # degrees of freedom from which on the expansion around the normal is exact to 1e-12
 _TERMS, _STEPS = 400, 60
+_FURTHEST, _POINTS = 6.0, 2001  # of the table from normal to Student's numbers
 
 
 def student_nll(residual: np.ndarray, scale: np.ndarray, dof: np.ndarray) -> np.ndarray:
@@ -34,12 +36,36 @@ def student_quantile(level: float, dof: np.ndarray) -> np.ndarray:
     return found if level > 0.5 else -found
 
 
+def student_cdf(t: np.ndarray, dof: np.ndarray) -> np.ndarray:
+    """P(T <= t); NaN stays NaN."""
+    t, dof = np.broadcast_arrays(np.asarray(t, float), dof)
+    away = np.where(np.isnan(t), 0.0, np.abs(t))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = np.where(away > 0, student_tail(away, dof), 0.5)
+    return np.where(np.isnan(t), np.nan, np.where(t > 0, 1 - above, above))
+
+
+def student_of_normal(g: np.ndarray, dof: np.ndarray) -> np.ndarray:
+    """F⁻¹(Φ(g)) for numbers g (..., D) and dof (D,), to 1e-4: between points of a table, up to |g| = 6."""
+    found = [np.copysign(np.interp(np.abs(g[..., c]), *_table(float(v))), g[..., c]) for c, v in enumerate(dof)]
+    return np.stack(found, axis=-1)
+
+
+@functools.lru_cache(maxsize=64)
+def _table(dof: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers g >= 0 and F⁻¹(Φ(g))."""
+    g = np.linspace(0.0, _FURTHEST, _POINTS)
+    found = np.zeros_like(g)
+    found[1:] = _solve(normal_cdf(-g[1:])[0], g[1:], np.full(_POINTS - 1, dof))
+    return g, found
+
+
 def student_draws(uniform: tuple[np.ndarray, np.ndarray], dof: np.ndarray) -> np.ndarray:
     """√(ν (U^(-2/ν) - 1)) cos(2π V) from two uniform numbers on (0, 1): exactly Student's t (Bailey, 1994)."""
     return np.sqrt(dof * np.expm1(-2 / dof * np.log(uniform[0]))) * np.cos(2 * np.pi * uniform[1])
 
 
-def _solve(tail: float, start: float, dof: np.ndarray) -> np.ndarray:
+def _solve(tail: float | np.ndarray, start: float | np.ndarray, dof: np.ndarray) -> np.ndarray:
     """t >= 0 with P(T > t) = tail."""
     t = np.full(dof.shape, start)
     for _ in range(_STEPS):
