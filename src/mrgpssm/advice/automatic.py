@@ -11,33 +11,38 @@ those carry over. Short data get one or two small components. A linear model is 
 
 import math
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
+from mrgpssm.advice.rivals import (
+    LEAST_ORDER,
+    LinearRival,
+    Reason,
+    Settings,
+    find_low,
+    find_orders,
+    list_starts,
+    make_linear,
+    take_some,
+)
 from mrgpssm.advice.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
 from mrgpssm.arrays.drive import Drive
-from mrgpssm.data import Scaling, Sequence, apply_drive, fill
+from mrgpssm.data import Sequence, apply_drive
 from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import DataError
-from mrgpssm.spec import MEMORY, MOST_MEMORY, Spec, Training, fix, make_spec
+from mrgpssm.spec import Spec, Training, fix, make_spec
 from mrgpssm.training import Snapshot
 from mrgpssm.training.linear.deadtime import find_dead_times
 from mrgpssm.training.linear.feedthrough import one_step_errors, one_step_ratio
 from mrgpssm.training.linear.start import find_again
-from mrgpssm.training.linear.subspace import Identified, identify
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
 _FOLDS = 4
 _MOST_MIXED = 5  # restarts
 _REFIT = 0.4  # of the cycles: as many more, with all data, make the models of the folds the restarts
-_ENOUGH, _FEW = 200, 1500  # rows that a linear model needs; rows up to which a Gaussian process beside it is small
-_LEAST_ORDER, _ROOM = 2, 4  # of a component that starts linear; its memory over that of the slowest mode
-_DRIFTS = 100  # rows: a mode that fades no sooner may be an integrator
-_UNIT_ROOT = 20.7  # if the data have at most so many of its time constants: Dickey and Fuller's limit of 1 %
-_LOOKED_AT = 20_000  # rows that are looked at for feed-through, dead times, noise and orders
 _LEAST_DEAD, _MOST_DELAYS = 15, 2  # rows of a dead time that is not left to the states; how many become inputs
 _QUIET, _SILENT = 0.01, 1e-4  # one-step errors, in deviations, of data with little noise, and of data for float64
 _AT_ONCE = 0.9  # the one-step error, squared, that feed-through must fall below
@@ -45,17 +50,6 @@ _STEPS = {"gpu": 300, "cpu": 150}
 _MORE_ROWS, _MORE_STEPS = 600, 200  # of short data
 _FEWER = {"windows": 10, "samples": 16}  # of a few long recordings; 16 samples fill the vectors of the kernel for CPUs
 _SHORT = {"latent_dim": 4, "inducing": 20, "samples": 10, "windows": 10, "steps": 100, "restarts": 5, "ensemble": 5}
-
-INTEGRATOR = {"linear": "integrator", "low": "low integrator"}  # names of candidates, without one and with one
-
-Settings = dict[str, Any]
-
-
-class LinearRival(NamedTuple):
-    """A linear model as a specification, and its error (D_y,) on rows left out, in deviations of the outputs."""
-
-    spec: Spec
-    errors: np.ndarray
 
 
 class Selection(NamedTuple):
@@ -70,18 +64,6 @@ class Selection(NamedTuple):
     rivals: tuple[tuple[str, "Selection"], ...] = ()
     linear: LinearRival | None = None
     begun: Snapshot | None = None
-
-
-class Reason(NamedTuple):
-    """What is said where one of the options is chosen: a text with final values in braces, and why."""
-
-    options: tuple[str, ...]
-    text: str
-    why: str = ""
-
-    def write(self, values: Settings) -> str:
-        """The sentence."""
-        return ": ".join(filter(None, (self.text.format(**values), self.why)))
 
 
 def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool = True) -> Selection:
@@ -109,13 +91,13 @@ def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool 
         return own
     linear, near, low = make_linear(own.spec, orders), [], []
     if asked or len(training) < MANY:
-        some = _take_some(driven)
+        some = take_some(driven)
         again = [find_again(found, own) for found, own in zip(orders, some, strict=True)]
         near = [found for found in again if found is not None]
-        low = _find_low(near, some)
+        low = find_low(near, some)
     others = [
         (name, _complete(given, learned, [*why, *told], validated))
-        for name, (learned, why) in _list_starts(settings, near, low, training, given)
+        for name, (learned, why) in list_starts(settings, near, low, training, given)
     ]
     if asked:
         return others[0][1]._replace(linear=linear)
@@ -133,7 +115,7 @@ def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: b
     if kept.get("calibrate") is False or (kept.get("folds") == 0 and not validated):
         chosen["noise"] = "gaussian"  # there will be nothing to learn it from
     if "integrators" in kept and "latent_dim" not in kept:
-        chosen["latent_dim"] = max(chosen.get("latent_dim", _LEAST_ORDER), kept["integrators"] + 1)
+        chosen["latent_dim"] = max(chosen.get("latent_dim", LEAST_ORDER), kept["integrators"] + 1)
     chosen |= {} if validated else _take_folds(chosen | kept, kept)
     spec = make_spec(chosen | kept).complete()
     why = "the models of the folds, trained on with all data" if spec.training.refit else "better than one as a rule"
@@ -159,7 +141,7 @@ def choose_drive(training: list[Sequence]) -> Drive:
     """What `MRGPSSM()` would see of the inputs: no averages where recordings are few."""
     through = find_feedthrough(training)
     if sum(map(len, training)) < LONG or len(training) < MANY:
-        delays = _find_delays(_take_some(training)) if len(training) < MANY else ()
+        delays = _find_delays(take_some(training)) if len(training) < MANY else ()
         return Drive(delays=delays, feedthrough=through)
     found, room, _ = _find_room(training)
     return replace(_make_drive(found, room, training[0].dt), feedthrough=through)
@@ -208,7 +190,7 @@ def _may_be_linear(given: Spec) -> bool:
 
 def _listen(training: list[Sequence], resolutions: tuple[int, ...]) -> tuple[Settings, list[Reason]]:
     """What the recordings say of feed-through, and a few of them of dead times and noise."""
-    some, settings, reasons = _take_some(training), {}, []
+    some, settings, reasons = take_some(training), {}, []
     if 1 in resolutions and _answers_at_once(some):
         settings["feedthrough"] = True
         reasons.append(Reason(("feedthrough",), "feed-through", "inputs help to predict outputs of their own row"))
@@ -237,115 +219,11 @@ def _find_delays(some: list[list[Recording]]) -> tuple[int, ...]:
 
 def find_feedthrough(training: list[Sequence]) -> bool:
     """Whether inputs help to predict an output of their own row; not where one of them is constant."""
-    return _answers_at_once(_take_some(training))
+    return _answers_at_once(take_some(training))
 
 
 def _answers_at_once(some: list[list[Recording]]) -> bool:
     return any(one_step_ratio(own) < _AT_ONCE for own in some)
-
-
-def _take_some(training: list[Sequence]) -> list[list[Recording]]:
-    """The first rows of all recordings, scaled, for each output; none where an input or output is constant."""
-    try:
-        scaling = Scaling.fit(training)
-    except DataError:
-        return []
-    filled = [fill(s).sequence for s in training]
-    each = max(1, _LOOKED_AT // len(filled))
-    some = [(scaling.inputs(s.inputs[:each]), scaling.outputs(s.outputs[:each])) for s in filled]
-    columns = range(len(training[0].output_names))
-    return [[Recording(u, y[:, [c]]) for u, y in some] for c in columns]
-
-
-def find_orders(training: list[Sequence]) -> list[Identified]:
-    """Linear models of all outputs; none where one of them has none, or rows are few."""
-    if sum(map(len, training)) < _ENOUGH:
-        return []
-    found = [identify(own) for own in _take_some(training)]
-    return [] if None in found else found  # pyright: ignore[reportReturnType]
-
-
-def has_rival(training: list[Sequence]) -> bool:
-    """Whether `MRGPSSM()` would try a linear start against the resolutions that follow from time constants."""
-    return len(training) < MANY and bool(find_orders(training))
-
-
-def make_linear(spec: Spec, orders: list[Identified]) -> LinearRival:
-    """The linear model that the others must beat, with the delays, feed-through and bands of `spec`."""
-    still = {"cycles": 0, "finetune": 0, "refit": 0, "early_stopping": False, "window_start": "cache"}
-    once = {"restarts": 1, "ensemble": 1, "fold_restarts": 1}
-    structure = _linear_structure(orders, spec.structure.integrators)
-    own = spec.change(**structure, **still, **once, filters=(), inducing=1)
-    return LinearRival(own, np.array([float(each.errors[0]) for each in orders]))
-
-
-def _linear_structure(orders: list[Identified], integrators: int | None) -> Settings:
-    """One component that can hold the linear models of all outputs, beside so many integrators."""
-    order, longest = max(each.settings.order for each in orders), max(each.model.memory() for each in orders)
-    memory, least = int(np.clip(round(_ROOM * longest), MEMORY, MOST_MEMORY)), max(_LEAST_ORDER, 1 + (integrators or 0))
-    structure: Settings = {"resolutions": (1,), "latent_dim": max(order, least), "emission": "linear"}
-    return structure | {"start": "linear", "memory": memory}
-
-
-def _list_starts(
-    settings: Settings, orders: list[Identified], low: list[Identified], training: list[Sequence], given: Spec
-) -> list[tuple[str, tuple[Settings, list[Reason]]]]:
-    """The candidates that start from linear models, by name: of the order that was found, and of `low` order.
-
-    Where a mode hardly fades, the same with an integrator is a candidate of its own.
-    """
-    found, drift = [], min((each.model.drift_memory() for each in orders), default=0.0)
-    lasts = drift >= max(_DRIFTS, sum(map(len, training)) / _UNIT_ROOT)
-    for name, some in (("linear", orders), ("low", low)):
-        if not some:
-            continue
-        chosen, reasons = _start_linear(settings, some, training, given)
-        found.append((name, (chosen, reasons)))
-        if given.structure.integrators is None and lasts:
-            adds = Reason(
-                ("integrators",), "an integrator", f"a mode that does not oscillate fades in {drift:.0f} rows"
-            )
-            found.append((INTEGRATOR[name], (chosen | {"integrators": 1}, [*reasons, adds])))
-    return found
-
-
-def _start_linear(
-    settings: Settings, orders: list[Identified], training: list[Sequence], given: Spec
-) -> tuple[Settings, list[Reason]]:
-    """One component of the order of the linear model, which training starts from, with windows that a filter starts."""
-    few = sum(map(len, training)) < _FEW
-    kept = {key: settings[key] for key in ("feedthrough", "delays", "window", "buffer", "precision") if key in settings}
-    chosen = (
-        kept
-        | _linear_structure(orders, given.structure.integrators)
-        | {"window_start": "filter", "restarts": 2, "ensemble": 2}
-    )
-    chosen |= {"learning_rate": 0.02, "samples": 10, "windows": 10, "cycles": 20, "steps": 100}
-    chosen["inducing"] = _SHORT["inducing"] if few else 50
-    reach = max(each.reach for each in orders)
-    where = f"in runs of {reach} rows left out" if reach else "on rows left out"
-    left, slowest = max(float(each.errors[0]) for each in orders), max(each.model.memory() for each in orders)
-    return chosen, [
-        Reason(
-            ("latent_dim", "start"),
-            "{latent_dim} latent dimensions at every row, from a linear model on",
-            f"a linear model of that order leaves {100 * left:.0f} % of the deviation {where}",
-        ),
-        Reason(("memory",), "a memory of {memory} rows", f"the slowest mode of that model fades in {slowest:.0f}"),
-        Reason(("window_start",), "windows that start where a filter finds the state"),
-    ]
-
-
-def _find_low(orders: list[Identified], some: list[list[Recording]]) -> list[Identified]:
-    """Models of the least order, where free runs of linear models lose the state, whatever their order.
-
-    A spring that hardens has no one frequency, and a linear model needs many states for it that the system has not.
-    """
-    lost = any(each.reach for each in orders)
-    if not lost or max(each.settings.order for each in orders) <= _LEAST_ORDER:
-        return []
-    found = [find_again(None, own, _LEAST_ORDER) for own in some]
-    return [] if None in found else found  # pyright: ignore[reportReturnType]
 
 
 def _find_room(training: list[Sequence]) -> tuple[Suggestion | None, Room, str]:

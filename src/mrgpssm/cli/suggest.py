@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mrgpssm.advice.automatic import has_rival
 from mrgpssm.advice.refine import neighbours, refine
+from mrgpssm.advice.rivals import has_rival
 from mrgpssm.advice.suggest import suggest as propose
 from mrgpssm.cli.flags import Dt, Files, InputNames, Json, OutputNames, TimeName, split_names
 from mrgpssm.cli.show import print_json, print_rows, say

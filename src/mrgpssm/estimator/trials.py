@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from mrgpssm.advice.automatic import INTEGRATOR, Selection
+from mrgpssm.advice.automatic import Selection
+from mrgpssm.advice.rivals import INTEGRATOR
 from mrgpssm.advice.suggest import MANY
 from mrgpssm.errors import DataError, FitError
 from mrgpssm.estimator.fitting import Field, check_data, judge, list_judges, name_stages, train, train_some
