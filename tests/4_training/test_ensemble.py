@@ -34,7 +34,7 @@ def test_the_best_restarts_are_kept_in_the_order_of_their_bounds(fitted):
 
 
 def test_a_mixture_holds_the_samples_of_its_models(fitted):
-    plain = replace(fitted.fitted_, calibration=np.ones(2))
+    plain = replace(fitted.fitted_, calibration=np.ones(2), territory=None)
     inputs = recording(2).inputs
 
     def samples(ensemble, count):

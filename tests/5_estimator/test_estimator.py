@@ -65,7 +65,8 @@ def test_it_learns_and_keeps_the_units_of_the_data(fitted):
 
 def test_forecasts_become_tables(fitted):
     table = fitted.simulate(lag(50, seed=3), samples=10, quantiles=(0.1, 0.9)).to_dataframe()
-    assert list(table.columns) == ["y1.mean", "y1.std", "y1.q0.1", "y1.q0.9", "y1.component_1_R4", "y1.component_2_R1"]
+    parts = ["y1.component_1_R4", "y1.component_2_R1"]
+    assert list(table.columns) == ["y1.mean", "y1.std", "y1.q0.1", "y1.q0.9", *parts, "alarm"]
     assert table.index.name == "time"
     assert len(table) == 50
     with pytest.raises(ValueError, match=r"Quantile 0.5 was not kept; kept are 0.1, 0.9"):

@@ -411,7 +411,7 @@ def test_an_estimate_before_a_long_fit(folder, capsys):
     assert cost["rows"] == 160
     assert cost["steps"] == 2 * 2 * 5
     assert cost["members"] == 1 + 2
-    assert set(cost["stages"]) == {"training", "free runs", "noise", "scores"}
+    assert set(cost["stages"]) == {"training", "free runs", "noise", "trajectories", "scores"}
     assert all(seconds > 0 for seconds in cost["stages"].values())
     assert cost["seconds"] == pytest.approx(sum(cost["stages"].values()))
     assert cost["megabytes"] > 100

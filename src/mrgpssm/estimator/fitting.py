@@ -23,6 +23,7 @@ from mrgpssm.data import (
 from mrgpssm.data.doubts import Asked
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.choosing import best_restarts, fold_ensembles
+from mrgpssm.estimator.territory import map_territory
 from mrgpssm.estimator.unseen import Judge, Judged, Stage, calibrate_model
 from mrgpssm.file import make_directory
 from mrgpssm.native import ready
@@ -171,7 +172,7 @@ def read_folds(run: RunDirectory) -> dict[int, FittedModel]:
 
 def list_judges(field: Field, spec: Spec, fleet: FleetFit) -> tuple[FittedModel, list[Judge]]:
     """The model of a fleet, and who judges it on what they have not seen."""
-    model = best_restarts(spec, fleet, field.scale(spec), field.training[0])
+    model = map_territory(best_restarts(spec, fleet, field.scale(spec), field.training[0]), field.training)
     return model, make_judges(model, fleet, field.training, field.held_out)
 
 
@@ -183,7 +184,8 @@ def make_judges(
         return [Judge(model, held_out, "the validation recordings")]
     folds, scalings, found = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling), []
     for k, ensemble in fold_ensembles(model.spec, fleet, len(model.groups)):
-        own = replace(model, ensemble=ensemble, scaling=scalings[k], seen=Seen.of(trained_on(training, folds, k)))
+        known = trained_on(training, folds, k)
+        own = map_territory(replace(model, ensemble=ensemble, scaling=scalings[k], seen=Seen.of(known)), known)
         pasts, unseen = zip(*take_pairs(training, folds, k), strict=True)
         found.append(Judge(own, list(unseen), f"fold {k + 1} of {folds}", k, pasts))
     return found

@@ -10,6 +10,7 @@ import pandas as pd
 from mrgpssm.data import Sequence
 from mrgpssm.estimator.noise import Runs, fit_noise, group_rows
 from mrgpssm.estimator.paths import learn_paths
+from mrgpssm.estimator.territory import grow, learn_growth
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.prediction.predict import FreeRuns, Piece, keep_runs, score_runs
@@ -70,8 +71,8 @@ class Judged:
 def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Judged:
     """Learn from what the judges have not seen; without judges the model stays as it is.
 
-    Temperature or noise law, that of trajectories, and the scores before and after are all made from the same free
-    runs. `stage` hears what is under way.
+    Growth in new territory, temperature or noise law, the law of trajectories, and the scores before and after are all
+    made from the same free runs. `stage` hears what is under way.
     """
     spec = model.spec
     if not judges:
@@ -83,6 +84,9 @@ def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Ju
     if not spec.bands.calibrate:
         return Judged(model, before, before)
     stage("noise", over)
+    growth = learn_growth(runs, _thin(runs, _NOISE_ROWS))
+    runs = [replace(r, law=replace(r.law, territory=grow(r.law.territory, growth))) for r in runs]
+    model = replace(model, territory=grow(model.territory, growth))
     if spec.bands.noise != "gaussian":
         model = replace(model, noise=learn_noise(runs))
     else:
@@ -107,7 +111,8 @@ def learn_noise(runs: list[FreeRuns]) -> StudentNoise:
     """The law of measurements around free runs over sequences that training has not seen."""
 
     def tell(piece: Piece, found: Measurements, measured: np.ndarray) -> Table:
-        return {"measured": measured, "mean": found.mean, "deviation": found.std, "drive": piece.drive}
+        deviation = found.std / found.stretch
+        return {"measured": found.narrow(measured), "mean": found.mean, "deviation": deviation, "drive": piece.drive}
 
     tables = _gather_all(runs, _NOISE_ROWS, tell)
     columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
@@ -128,5 +133,9 @@ def learn_temperature(runs: list[FreeRuns]) -> np.ndarray:
 
 def _gather_all(runs: list[FreeRuns], most: int, tell: Tell) -> list[Table]:
     """What `tell` says of every sequence of all runs, thinned to at most so many rows."""
-    thin = -(-sum(len(s) for some in runs for s in some.sequences) // most)
-    return [table for some in runs for table in some.gather(tell, slice(None, None, thin))]
+    return [table for some in runs for table in some.gather(tell, _thin(runs, most))]
+
+
+def _thin(runs: list[FreeRuns], most: int) -> slice:
+    """At most about so many of all rows."""
+    return slice(None, None, -(-sum(len(s) for some in runs for s in some.sequences) // most))

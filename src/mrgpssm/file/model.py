@@ -47,6 +47,7 @@ _EMISSION = {
     "linear": {"emission.C": "yd"},
     "nonlinear": {"emission.C": "yd", "emission.V": "yk", "emission.W": "kd", "emission.w": "k"},
 }
+_LAWS = ("noise", "paths", "territory")  # what may have been learned of measurements
 _PLACES = {"kernel": "transition.gp.kernel.", "emission": "emission."}  # where the tensors of a user's own part are
 
 
@@ -63,6 +64,7 @@ class StoredModel:
         scaling: `input_mean`, `input_sd`, `output_mean` and `output_sd`, one value per column.
         calibration: Factors on the deviations of samples from their mean, (D_y,).
         noise: `weights`, `dof` and `edges` of a Student's t, as in `StudentNoise`, where one was learned.
+        territory: `points`, `reach` and `growth`, as in `Territory`, where it is known.
         paths: `own`, `lasting`, `memory` and `ties`, as in `PathLaw`, where they were learned.
         ensemble: Raw tensors of every model by the names of their leaves, in rounds: the best restart of every group of
             outputs, the second best, and so on.
@@ -79,6 +81,7 @@ class StoredModel:
     calibration: np.ndarray
     noise: Tensors | None
     paths: Tensors | None
+    territory: Tensors | None
     ensemble: tuple[tuple[Tensors, ...], ...]
     seen: Any
     provenance: dict[str, Any]
@@ -99,7 +102,8 @@ def pack_model(model: StoredModel) -> bytes:
         "provenance": model.provenance,
     }
     tensors = {"calibration": model.calibration} | put_under("scaling", model.scaling)
-    tensors |= put_under("noise", model.noise or {}) | put_under("paths", model.paths or {})
+    for name in _LAWS:
+        tensors |= put_under(name, getattr(model, name) or {})
     for number, members in enumerate(model.ensemble):
         for group, member in enumerate(members):
             tensors |= put_under(f"models.{number}.{group}", member)
@@ -150,8 +154,7 @@ def _read(content: dict[str, Any], tensors: Tensors, own: Mapping[str, Any]) -> 
         dt=dt,
         scaling=take_under("scaling", tensors),
         calibration=tensors["calibration"],
-        noise=take_under("noise", tensors) or None,
-        paths=take_under("paths", tensors) or None,
+        **{name: take_under(name, tensors) or None for name in _LAWS},
         ensemble=tuple(tuple(take_under(place, tensors) for place in row) for row in places),
         seen=content["seen"],
         provenance=provenance,
@@ -219,7 +222,16 @@ def _law_shapes(structure: Structure, inputs: tuple[str, ...], outputs: tuple[st
     """Those of what was learned of measurements, as far as a file has it."""
     n, features = len(outputs), feature_count(structure.drive.width(len(inputs)))
     noise = {"noise.weights": (n, features), "noise.dof": (n,), "noise.edges": (n, 2)}
-    return (noise if "noise.weights" in tensors else {}) | path_shapes(tensors, n)
+    found = noise if "noise.weights" in tensors else {}
+    return found | path_shapes(tensors, n) | _map_shapes(tensors, structure.drive.width(len(inputs)), n)
+
+
+def _map_shapes(tensors: Tensors, drives: int, n: int) -> Shapes:
+    """Those of a territory, where a file has one; it may have any number of points."""
+    if "territory.points" not in tensors:
+        return {}
+    count = tensors["territory.points"].shape[:1]
+    return {"territory.points": (*count, drives + n), "territory.reach": (), "territory.growth": (n,)}
 
 
 def path_shapes(tensors: Tensors, n: int) -> Shapes:
@@ -270,6 +282,10 @@ def _check_values(tensors: Tensors) -> None:
     if "noise.dof" in tensors and not (tensors["noise.dof"] > 2).all():
         raise ModelFileError("the noise must have more than 2 degrees of freedom.")
     check_paths(take_under("paths", tensors))
+    if "territory.points" in tensors:
+        reach, growth = tensors["territory.reach"], tensors["territory.growth"]
+        if not len(tensors["territory.points"]) or not reach > 0 or (growth < 0).any() or (growth > 10).any():
+            raise ModelFileError("the territory must have points, a positive reach and growths from 0 to 10.")
 
 
 def check_paths(paths: Tensors) -> None:

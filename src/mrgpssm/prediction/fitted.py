@@ -18,6 +18,7 @@ from mrgpssm.prediction.provenance import Provenance
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import OutputLaw
 from mrgpssm.runtime.paths import PathLaw
+from mrgpssm.runtime.territory import Territory
 from mrgpssm.spec import Spec, Structure
 from mrgpssm.training.members import model_shape
 
@@ -28,8 +29,8 @@ class FittedModel:
 
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
     samples from their mean are multiplied by `calibration`, one factor per output; `noise` and `paths` are the laws of
-    measurements and of their trajectories, where they were learned. `seen` is what is remembered of the training data,
-    and `provenance` how the model was made.
+    measurements and of their trajectories, where they were learned, and `territory` what training has seen. `seen` is
+    what is remembered of the training data to recognise it, and `provenance` how the model was made.
     """
 
     structure: Structure
@@ -43,6 +44,7 @@ class FittedModel:
     provenance: Provenance
     noise: StudentNoise | None = None
     paths: PathLaw | None = None
+    territory: Territory | None = None
     seen: Seen | None = None
 
     @property
@@ -61,7 +63,8 @@ class FittedModel:
         with floating_point(self.structure.precision):
             noise = [[np.asarray(ssm.observation_variance(), float) for ssm in models] for models in self.ensemble]
         paths = PathLaw.white(len(self.output_names)) if self.paths is None else self.paths
-        return OutputLaw(self.calibration, np.sqrt([np.concatenate(row) for row in noise]), self.noise, paths)
+        noise_sd = np.sqrt([np.concatenate(row) for row in noise])
+        return OutputLaw(self.calibration, noise_sd, self.noise, paths, self.territory)
 
     @property
     def models(self) -> tuple[SSM[Component], ...]:
@@ -100,13 +103,14 @@ def store_model(model: FittedModel) -> StoredModel:
         calibration=np.asarray(model.calibration, float),
         noise=_list_fields(model.noise),
         paths=_list_fields(model.paths),
+        territory=_list_fields(model.territory),
         ensemble=tuple(tuple(named_leaves(ssm, "") for ssm in models) for models in model.ensemble),
         seen=None if model.seen is None else model.seen.to_json(),
         provenance=model.provenance.to_json(),
     )
 
 
-def _list_fields(law: StudentNoise | PathLaw | None) -> dict[str, np.ndarray] | None:
+def _list_fields(law: StudentNoise | PathLaw | Territory | None) -> dict[str, np.ndarray] | None:
     return None if law is None else {field.name: getattr(law, field.name) for field in fields(law)}
 
 
@@ -129,6 +133,7 @@ def restore_model(stored: StoredModel, name: str) -> FittedModel:
         provenance=Provenance.from_json(stored.provenance, len(groups)),
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
         paths=None if stored.paths is None else PathLaw(**stored.paths),
+        territory=None if stored.territory is None else Territory(**stored.territory),
         seen=None if stored.seen is None else Seen.from_json(stored.seen, inputs, name),
     )
 

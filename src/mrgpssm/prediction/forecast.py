@@ -39,6 +39,7 @@ class Forecast:
         output_names: Names of the outputs.
         units: Units by column name.
         samples: Trajectories of measurements, where `keep_samples` was asked for.
+        alarm: How unlike the training data each row is, (T,): above 1 it rings, and bands have grown.
     """
 
     time: np.ndarray
@@ -50,6 +51,7 @@ class Forecast:
     output_names: tuple[str, ...]
     units: dict[str, str]
     samples: np.ndarray | None = None
+    alarm: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -85,6 +87,8 @@ class Forecast:
                 columns[f"{name}.q{level:g}"] = values[:, index]
             for part, values in self.components.items():
                 columns[f"{name}.{part}"] = values[:, index]
+        if self.alarm is not None:
+            columns["alarm"] = self.alarm
         return pd.DataFrame(columns, index=pd.Index(self.time, name="time"))
 
     def to_xarray(self, measured: np.ndarray | None = None) -> Any:

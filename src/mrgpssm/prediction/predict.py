@@ -143,6 +143,7 @@ def forecast(
         output_names=model.output_names,
         units=model.units,
         samples=run.samples,
+        alarm=run.alarm,
     )
 
 

@@ -14,6 +14,7 @@ from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw, Simulation
 from mrgpssm.runtime.paths import PathLaw, PathNoise
 from mrgpssm.runtime.stepper import Stepper
+from mrgpssm.runtime.territory import Territory
 from mrgpssm.runtime.walk import Course, RunState
 
 _CHUNK = 200_000  # samples at a time
@@ -39,6 +40,7 @@ class RuntimeModel:
     calibration: np.ndarray
     noise: StudentNoise | None
     paths: PathLaw
+    territory: Territory | None
     arrays: Arrays
     initial_mean: np.ndarray
     initial_factor: np.ndarray
@@ -46,7 +48,8 @@ class RuntimeModel:
     @cached_property
     def output_law(self) -> OutputLaw:
         """How measurements follow from samples of the outputs."""
-        return OutputLaw(self.calibration, self.arrays.noise_sd.reshape(self.rounds, -1), self.noise, self.paths)
+        noise_sd = self.arrays.noise_sd.reshape(self.rounds, -1)
+        return OutputLaw(self.calibration, noise_sd, self.noise, self.paths, self.territory)
 
     @property
     def step_sizes(self) -> np.ndarray:

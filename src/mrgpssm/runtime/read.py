@@ -11,6 +11,7 @@ from mrgpssm.runtime.arrays import lower_triangular, make_arrays
 from mrgpssm.runtime.model import RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.paths import PathLaw
+from mrgpssm.runtime.territory import Territory
 from mrgpssm.spec import INGREDIENTS, Structure
 
 
@@ -46,6 +47,7 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
         calibration=stored.calibration,
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
         paths=PathLaw.white(len(stored.output_names)) if stored.paths is None else PathLaw(**stored.paths),
+        territory=None if stored.territory is None else Territory(**stored.territory),
         arrays=make_arrays(components, noise, structure),
         initial_mean=np.array([[c["initial.mean"] for c in row] for row in components]),
         initial_factor=lower_triangular(np.array([[c["initial.raw_factor"] for c in row] for row in components])),

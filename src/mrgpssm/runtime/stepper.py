@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean and deviation of the outputs in the data's units; the deviation is that of a measurement."""
+    """Mean and deviation of the outputs in the data's units; the deviation is that of a measurement.
+
+    `alarm`, one for each row, says how unlike training the row is: above 1 it rings, and `std` has grown.
+    """
 
     mean: np.ndarray
     std: np.ndarray
+    alarm: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Stepper:
 
     def _estimate(self, drive: np.ndarray) -> Estimate:
         whole = self._in_units(self._now(drive))
-        return Estimate(whole.mean[0], whole.std[0])
+        return Estimate(whole.mean[0], whole.std[0], whole.alarm[0])
 
     def _now(self, drive: np.ndarray) -> Measurements:
         """The outputs now, if this drive acts from now on."""
@@ -140,7 +144,7 @@ class Stepper:
 
     def _in_units(self, found: Measurements) -> Estimate:
         model = self.model
-        return Estimate(model.output_mean + model.output_sd * found.mean, model.output_sd * found.std)
+        return Estimate(model.output_mean + model.output_sd * found.mean, model.output_sd * found.std, found.alarm)
 
     def _scale_measured(self, y: np.ndarray) -> np.ndarray:
         """The outputs of every model, (N, D_g), scaled."""
@@ -167,7 +171,8 @@ class Stepper:
         if self.model.noise is None:
             return trained
         now = self._now(drive)
-        return np.maximum(trained, self._by_model(now.std[0] ** 2 - now.samples.var(axis=0)[0]))
+        std = now.std[0] / now.stretch[0]  # where the model is at a loss, measurements are worth no less
+        return np.maximum(trained, self._by_model(std**2 - now.samples.var(axis=0)[0]))
 
 
 def correct(states: np.ndarray, shown: np.ndarray, measured: np.ndarray, variance: np.ndarray) -> np.ndarray:
