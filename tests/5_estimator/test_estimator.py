@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence
+from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence, Training
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.data import Scaling
 from mrgpssm.estimator import fitting
@@ -71,6 +71,19 @@ def test_forecasts_become_tables(fitted):
     assert len(table) == 50
     with pytest.raises(ValueError, match=r"Quantile 0.5 was not kept; kept are 0.1, 0.9"):
         fitted.simulate(lag(50), samples=10, quantiles=(0.1, 0.9)).quantile(0.5)
+
+
+def test_a_model_says_in_short_what_it_is(fitted, capsys):
+    model = MRGPSSM((3, 1), inducing=4, training=Training(steps=2, seed=5))
+    assert repr(model) == "MRGPSSM(resolutions=(3, 1), inducing=4, training=Training(steps=2, seed=5))  # not fitted"
+    assert repr(MRGPSSM()) == "MRGPSSM()  # not fitted"
+    assert repr(fitted).endswith("  # resolutions (4, 1), of y1, bands not calibrated")
+    few = Training(steps=2, samples=2, windows=2, window=8, buffer=2, cycles=1)
+    model = MRGPSSM((2,), inducing=4, training=few).fit(lag(60))
+    assert "fit: the bands are not calibrated; validation recordings" in capsys.readouterr().err
+    model.fit(lag(60), validation=lag(60, seed=8))
+    assert repr(model).endswith("bands calibrated")
+    assert "not calibrated" not in capsys.readouterr().err
 
 
 def test_samples_on_request(fitted):

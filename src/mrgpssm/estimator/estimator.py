@@ -36,11 +36,11 @@ from mrgpssm.estimator.fitting import (
     match_validation,
     train,
 )
-from mrgpssm.estimator.params import check_section, get_params, set_params
+from mrgpssm.estimator.params import check_section, get_params, set_params, write_params
 from mrgpssm.estimator.trials import LINEAR, prefer_linear, settle
 from mrgpssm.gp import AbstractKernel
 from mrgpssm.model import SSM, AbstractEmission, Component
-from mrgpssm.prediction.fitted import FittedModel, store_model, write_model
+from mrgpssm.prediction.fitted import UNCALIBRATED, FittedModel, store_model, write_model
 from mrgpssm.prediction.forecast import LEVELS, Forecast, check_simulation
 from mrgpssm.prediction.mean import find_growths, find_radii, mean_run
 from mrgpssm.prediction.predict import forecast, scores
@@ -136,6 +136,11 @@ class MRGPSSM:
         self.scheme = scheme
         self.training = training
         self.bands = bands
+
+    def __repr__(self) -> str:
+        """The arguments that were given and, in words, what was learned."""
+        about = self.fitted_.describe() if hasattr(self, "fitted_") else "not fitted"
+        return f"MRGPSSM({write_params(self)})  # {about}"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments, as given.
@@ -293,6 +298,8 @@ class MRGPSSM:
             self.uncalibrated_scores_, self.validation_scores_ = found.before, found.after
             if run is not None:
                 leave_model(run, replace(found, model=self.fitted_))
+        if not self.fitted_.calibrated:
+            line_stages(progress, FIT)(UNCALIBRATED)
         return self
 
     def simulate(

@@ -24,6 +24,25 @@ def get_params(estimator: Any, deep: bool) -> dict[str, Any]:
     return own | inner
 
 
+def write_params(estimator: Any) -> str:
+    """The arguments that are not the defaults, as code."""
+    known = inspect.signature(type(estimator)).parameters
+    own = ((name, getattr(estimator, name), known[name].default) for name in known)
+    return ", ".join(f"{name}={_write(value)}" for name, value, usual in own if not _is_same(value, usual))
+
+
+def _write(value: Any) -> str:
+    if not isinstance(value, OptionSection) or not is_dataclass(value):
+        return repr(value)
+    own = ((f.name, getattr(value, f.name), f.default) for f in fields(value))
+    given = ", ".join(f"{name}={v!r}" for name, v, usual in own if not _is_same(v, usual))
+    return f"{type(value).__name__}({given})"
+
+
+def _is_same(value: Any, usual: Any) -> bool:
+    return value is usual or (type(value) is type(usual) and bool(value == usual))
+
+
 def set_params(estimator: Any, params: Mapping[str, Any]) -> None:
     """Set arguments by name; those of one section are changed together."""
     known = get_params(estimator, deep=True)

@@ -22,6 +22,8 @@ from mrgpssm.runtime.territory import Territory
 from mrgpssm.spec import Spec, Structure
 from mrgpssm.training.members import model_shape
 
+UNCALIBRATED = "the bands are not calibrated; validation recordings, or Bands(folds=4), would do it"
+
 
 @dataclass(frozen=True)
 class FittedModel:
@@ -51,6 +53,16 @@ class FittedModel:
     def spec(self) -> Spec:
         """All options of the fit; those of training and bands have their defaults where nothing is known of them."""
         return Spec(self.structure, self.provenance.training, self.provenance.bands)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the bands were learned on data that training has not seen."""
+        return self.paths is not None
+
+    def describe(self) -> str:
+        """In a few words."""
+        bands = "calibrated" if self.calibrated else "not calibrated"
+        return f"resolutions {self.structure.resolutions}, of {', '.join(self.output_names)}, bands {bands}"
 
     @property
     def bounds(self) -> np.ndarray:

@@ -16,7 +16,7 @@ from mrgpssm.estimator.config import RunConfig, make_config, read_config
 from mrgpssm.file import read_bytes, read_json, read_tensors
 from mrgpssm.file.tensors import BLEND_KIND, find_model, read_kind
 from mrgpssm.prediction.drift import extract_learned
-from mrgpssm.prediction.fitted import FittedModel, parse_model
+from mrgpssm.prediction.fitted import UNCALIBRATED, FittedModel, parse_model
 from mrgpssm.prediction.forecast import FINE_LEVELS, Forecast
 from mrgpssm.prediction.predict import forecast
 from mrgpssm.report.evidence import OtherModel, RunEvidence, SimulatedRecording, TrainingData, make_drawable
@@ -59,7 +59,7 @@ def gather(
         training=_read_training(model, config),
         trace=read_trace(run.trace),
         known=known,
-        more_doubts=calibrated,
+        more_doubts=calibrated if model.calibrated else (f"{UNCALIBRATED[0].upper()}{UNCALIBRATED[1:]}.",),
         rivals=rivals,
         packages=dict(identity.get("packages", {})),
         config=read_bytes(run.config).decode("utf-8", "replace") if run.config.exists() else "",
