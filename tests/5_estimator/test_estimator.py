@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from places import GOLDEN
 
-from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence, Training
+from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence, Training, load
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.data import Scaling
 from mrgpssm.estimator import fitting
@@ -83,6 +84,7 @@ def test_a_model_says_in_short_what_it_is(fitted, capsys):
     assert "fit: the bands are not calibrated; validation recordings" in capsys.readouterr().err
     model.fit(lag(60), validation=lag(60, seed=8))
     assert repr(model).endswith("bands calibrated")
+    assert load(GOLDEN).fitted_.calibrated  # an early file, without a law of trajectories
     assert "not calibrated" not in capsys.readouterr().err
 
 

@@ -41,7 +41,7 @@ def learn_paths(runs: list[FreeRuns]) -> PathLaw:
     """The law of trajectories, given runs with the calibrated law of measurements."""
 
     def tell(_: Piece, found: Measurements, measured: np.ndarray) -> Table:
-        share = np.minimum(found.samples.var(axis=0) / found.std**2, 1.0)
+        share = np.minimum(found.samples.var(axis=0) * (found.stretch / found.std) ** 2, 1.0)
         z = rank_scores(found.samples)[::_EVERY].transpose(1, 0, 2)
         return {"g": found.scores(measured), "z": z, "share": share}
 

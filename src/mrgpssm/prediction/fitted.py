@@ -56,8 +56,8 @@ class FittedModel:
 
     @property
     def calibrated(self) -> bool:
-        """Whether the bands were learned on data that training has not seen."""
-        return self.paths is not None
+        """Whether bands were learned on data that training has not seen; early files hold no law of trajectories."""
+        return self.paths is not None or self.noise is not None or bool((self.calibration != 1).any())
 
     def describe(self) -> str:
         """In a few words."""

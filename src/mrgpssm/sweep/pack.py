@@ -13,6 +13,7 @@ from mrgpssm.data import Scaling, Sequence
 from mrgpssm.data.sequence import take_outputs
 from mrgpssm.errors import FitError
 from mrgpssm.estimator.choosing import best_restarts
+from mrgpssm.estimator.territory import map_territory
 from mrgpssm.file.record import write_record
 from mrgpssm.prediction.fitted import FittedModel, write_model
 from mrgpssm.prediction.predict import scores
@@ -62,18 +63,22 @@ def train(pack: Pack, data: Loaded) -> list[FittedModel]:
         plan, ssm = make_fleet(spec, driven, scalings, members)
         fleet = fit_fleet(plan, begin(plan, ssm), lambda _: None)
     by_name = dict(zip(names, scalings, strict=True))
-    return [_take_run(pack, i, run, fleet, by_name[run.split], everything[0]) for i, run in enumerate(pack.runs)]
+    runs = enumerate(pack.runs)
+    return [_take_run(pack, i, run, fleet, by_name[run.split], data[run.split][0]) for i, run in runs]
 
 
-def _take_run(pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, first: Sequence) -> FittedModel:
+def _take_run(
+    pack: Pack, index: int, run: Run, fleet: FleetFit, scaling: Scaling, training: list[Sequence]
+) -> FittedModel:
     """The run's part of the fleet as a model of its own."""
     members = slice(index * pack.spec.training.restarts, (index + 1) * pack.spec.training.restarts)
     own = FleetFit(
         jax.tree.map(lambda x: x[members], fleet.state), fleet.bounds[members], fleet.alive[members], fleet.history
     )
-    column = [first.output_names.index(run.output)]
+    column = [training[0].output_names.index(run.output)]
     narrow = Scaling(scaling.input_mean, scaling.input_sd, scaling.output_mean[column], scaling.output_sd[column])
-    return best_restarts(run.spec, own, narrow, take_outputs(first, [run.output]))
+    known = [take_outputs(s, [run.output]) for s in training]
+    return map_territory(best_restarts(run.spec, own, narrow, known[0]), known)
 
 
 def _describe(run: Run) -> dict[str, Any]:
