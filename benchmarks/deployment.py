@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mrgpssm import MRGPSSM, Sequence, load, runtime
+from mrgpssm import MRGPSSM, Bands, Sequence, load, runtime
 from mrgpssm.data.engine import fixed_splits, load_engine
 from mrgpssm.export import c_source
 from mrgpssm.file.record import write_record
@@ -127,7 +127,8 @@ def main() -> None:
     arguments = parser.parse_args()
     split = fixed_splits()[0]
     if arguments.model is None or not arguments.model.exists():
-        fitted = MRGPSSM((30, 5, 1)).fit(load_engine("gengine2", split.train, ["Temp"], arguments.root), progress=True)
+        recordings = load_engine("gengine2", split.train, ["Temp"], arguments.root)
+        fitted = MRGPSSM((30, 5, 1), bands=Bands(folds=0)).fit(recordings, progress=True)
         if arguments.model is not None:
             fitted.save(arguments.model)
     else:

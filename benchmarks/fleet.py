@@ -20,6 +20,7 @@ OPTIONS: dict[str, Any] = {
     "samples": 8,
     "cycles": 2,
     "steps": 50,
+    "folds": 0,
 }
 
 

@@ -43,6 +43,7 @@ def recording(
         offset=np.full(outputs, 5.0),
         output_names=tuple(f"y{k}" for k in range(outputs)),
         units={},
+        alarm=np.linspace(0.1, 2.5, rows),
     )
     return SimulatedRecording(name, time, drive, measured, run, even)
 

@@ -15,7 +15,8 @@ import pandas as pd
 from mrgpssm import MRGPSSM, Columns, load, read_sequences, runtime
 from mrgpssm.spec import arrange
 
-TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 5}
+TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 5,
+                        "folds": 0}  # fmt: skip
 
 
 def make_tables(folder: Path) -> list[str]:

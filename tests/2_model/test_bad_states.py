@@ -17,7 +17,7 @@ from mrgpssm.rollout import FullMC
 
 DTYPES = [
     pytest.param(jnp.float64, marks=pytest.mark.float64, id="float64"),
-    pytest.param(jnp.float32, id="float32"),
+    pytest.param(jnp.float32, marks=pytest.mark.once, id="float32"),
 ]
 
 

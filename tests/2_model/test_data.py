@@ -14,6 +14,8 @@ from mrgpssm.errors import DataError
 from mrgpssm.training.series import flatten
 from mrgpssm.training.windows import draw_windows, inner_places
 
+pytestmark = pytest.mark.once
+
 DTYPE = jnp.zeros(()).dtype
 
 

@@ -38,7 +38,8 @@ from mrgpssm.spec import arrange
 from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
-SMALL: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2}
+SMALL: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2,
+                         "folds": 0}  # fmt: skip
 PLENTY = Asked(window=1, inducing=1, folds=0)
 
 

@@ -115,6 +115,7 @@ def test_a_fitted_model_and_its_file_simulate_alike(tmp_path):
         "buffer": 1,
         "cycles": 1,
         "steps": 5,
+        "folds": 0,
     }
     model = MRGPSSM((2,), **arrange(**options, window_start="initial", joint=True)).fit(recording(0), progress=False)
     model.save(tmp_path / "m.mrgpssm")

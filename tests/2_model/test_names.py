@@ -13,7 +13,8 @@ from mrgpssm.data import as_inputs
 from mrgpssm.spec import arrange
 
 pytestmark = pytest.mark.once
-SMALL: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2}
+SMALL: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 1, "steps": 2,
+                         "folds": 0}  # fmt: skip
 
 
 def table(seed: int = 0, rows: int = 160) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from mrgpssm.rollout import FullMC
 PER_FAMILY = 50
 PRECISIONS = [
     pytest.param((jnp.float64, 1e-10), marks=pytest.mark.float64, id="float64"),
-    pytest.param((jnp.float32, 1e-4), id="float32"),
+    pytest.param((jnp.float32, 1e-4), marks=pytest.mark.once, id="float32"),
 ]
 
 

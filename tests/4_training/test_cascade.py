@@ -413,6 +413,7 @@ def test_a_cascade_learns_a_slow_gain_that_a_sum_does_not():
         "buffer": 5,
         "cycles": 3,
         "steps": 100,
+        "folds": 0,
     }
     train, test, errors = [modulated(0), modulated(1)], modulated(2), []
     for cascading in (False, True):

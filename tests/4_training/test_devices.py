@@ -17,14 +17,14 @@ import json, sys
 sys.path.insert(0, "tests")
 import jax, numpy as np
 from recordings import recording
-from mrgpssm import MRGPSSM, Training
+from mrgpssm import MRGPSSM, Bands, Training
 from mrgpssm.training import devices
 meshes = []
 made = devices.fleet_mesh
 import mrgpssm.training.backfit as backfit
 backfit.fleet_mesh = lambda members: meshes.append(made(members)) or meshes[-1]
 training = Training(samples=2, windows=3, window=6, buffer=1, cycles=2, steps=4, restarts=3)
-small = dict(inducing=4, precision="float64", training=training)
+small = dict(inducing=4, precision="float64", training=training, bands=Bands(folds=0))
 def bounds():
     return MRGPSSM((2,), **small).fit(recording(0), progress=False).bounds_.tolist()
 shared = bounds()
@@ -39,12 +39,12 @@ import json, sys
 sys.path.insert(0, "tests")
 import jax, numpy as np
 from recordings import recording
-from mrgpssm import MRGPSSM, Training
+from mrgpssm import MRGPSSM, Bands, Training
 from mrgpssm.training.planning import make_plan
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.training import begin, devices
 from mrgpssm.training.sweep import sweep
-model = MRGPSSM((2,), inducing=4, precision="float64", training=Training(samples=2, restarts=3))
+model = MRGPSSM((2,), inducing=4, precision="float64", training=Training(samples=2, restarts=3), bands=Bands(folds=0))
 options, training, scaling = model.check(recording(0))
 with floating_point("float64"):
     plan, ssm = make_plan(options, training, scaling)

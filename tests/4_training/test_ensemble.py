@@ -17,6 +17,7 @@ from mrgpssm.spec import arrange
 pytestmark = pytest.mark.once
 SMALL: dict[str, Any] = {
     "resolutions": (3, 1), "inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 10,
+    "folds": 0,
 }  # fmt: skip
 
 

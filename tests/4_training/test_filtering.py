@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from recordings import recording
 
 from mrgpssm import MRGPSSM, Sequence
@@ -16,6 +17,7 @@ from mrgpssm.training.step import Phase, _gather
 from mrgpssm.training.sweep import track
 from mrgpssm.training.windows import mark_known
 
+pytestmark = pytest.mark.once
 SMALL = {"latent_dim": 2, "inducing": 5, "samples": 4, "windows": 4, "window": 10, "buffer": 2, "cycles": 2, "steps": 5}
 
 

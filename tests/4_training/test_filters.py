@@ -17,7 +17,8 @@ from mrgpssm.training.members import start_on_data
 from mrgpssm.training.planning import list_members
 
 pytestmark = pytest.mark.once
-SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5}
+SMALL: dict[str, Any] = {"inducing": 5, "samples": 3, "windows": 4, "window": 8, "buffer": 2, "cycles": 1, "steps": 5,
+                         "folds": 0}  # fmt: skip
 
 
 def averages(u, clock, tau):

@@ -178,7 +178,8 @@ def test_the_c_file_advances_over_any_time(more, tmp_path):
 @pytest.mark.parametrize("gap", LENGTHS)
 def test_training_sweeps_walk_over_a_gap(gap):
     """The plan that `fit` makes, swept: caches at the rows that were measured."""
-    options: dict[str, Any] = {"resolutions": (30, 1), "window": 2, "buffer": 0, "inducing": 4, "precision": "float32"}
+    options: dict[str, Any] = {"resolutions": (30, 1), "window": 2, "buffer": 0, "inducing": 4, "precision": "float32",
+                               "folds": 0}  # fmt: skip
     measured = np.random.default_rng(0).standard_normal((2 * BEFORE + gap - 1, 2))
     held, gappy, kept = pair(gap, measured)
     caches = []

@@ -97,3 +97,47 @@ def test_forecasts_become_datasets_where_xarray_is():
         return
     data = run.to_xarray()
     assert float(data["predictions"]["components"].sel(component="a", output="y").sum()) == 3.0
+
+
+def test_scores_of_whole_runs_are_those_of_loops(case):
+    measured, samples, _ = case
+    few, some = measured[:9], samples[:7, :9]
+    seen = ~np.isnan(few)
+    for column in range(2):
+        y, x = few[seen[:, column], column], some[:, seen[:, column], column]
+        size = lambda d: np.sqrt(np.mean(d**2))  # noqa: E731
+        near = np.mean([size(one - y) for one in x])
+        apart = np.mean([size(one - other) for i, one in enumerate(x) for j, other in enumerate(x) if i != j])
+        assert metrics.energy(few, some)[column] == pytest.approx(near - apart / 2)
+    terms = []
+    for lag in (1, 2, 4):
+        for t in range(9 - lag):
+            wanted = np.mean([abs(x[t + lag, 0] - x[t, 0]) ** 0.5 for x in some])
+            terms.append((lag, (abs(few[t + lag, 0] - few[t, 0]) ** 0.5 - wanted) ** 2))
+    means = [np.mean([term for own, term in terms if own == lag]) for lag in (1, 2, 4)]
+    assert metrics.variogram(few, some)[0] == pytest.approx(np.mean(means))
+    one = metrics.energy(measured[:1], samples[:, :1])
+    np.testing.assert_allclose(one, metrics.crps(measured[:1], samples[:, :1]))  # of a single row
+    assert np.isnan(metrics.variogram(measured[:1], samples[:, :1])).all()
+    assert np.isnan([metrics.energy(few * np.nan, some), metrics.variogram(few * np.nan, some)]).all()
+
+
+def test_trajectories_that_last_as_errors_do_score_better():
+    """Errors of an AR(1) process: draws with its memory against draws of the same deviation without any."""
+    rng, rows, phi = np.random.default_rng(3), 150, 0.95
+
+    def walks(count: int) -> np.ndarray:
+        e = np.empty((count, rows))
+        e[:, 0] = rng.standard_normal(count)
+        for t in range(1, rows):
+            e[:, t] = phi * e[:, t - 1] + np.sqrt(1 - phi**2) * rng.standard_normal(count)
+        return e
+
+    scores = []
+    for _ in range(150):
+        measured, right, white = walks(1).T, walks(100)[..., None], rng.standard_normal((100, rows, 1))
+        scores.append(
+            [[score(measured, x)[0] for x in (right, white)] for score in (metrics.energy, metrics.variogram)]
+        )
+    gain = np.diff(scores, axis=2)[..., 0]
+    assert (gain.mean(axis=0) > SIGMAS * gain.std(axis=0) / np.sqrt(150)).all()

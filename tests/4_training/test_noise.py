@@ -189,7 +189,7 @@ def test_bands_follow_the_law(fitted):
 
 def test_restarts_are_those_of_a_fit_without_folds(fitted):
     """Folds are further members: they must not change what the others learn."""
-    alone = MRGPSSM((3, 1), **arrange(**SMALL, restarts=2, ensemble=2)).fit(
+    alone = MRGPSSM((3, 1), **arrange(**SMALL, restarts=2, ensemble=2, folds=0)).fit(
         [recording(i) for i in range(3)], progress=False
     )
     first, second = (m.simulate(recording(5).inputs, samples=4).mean for m in (alone, fitted))
@@ -202,11 +202,11 @@ def test_restarts_are_those_of_a_fit_without_folds(fitted):
         ({"folds": 1}, "0 or at least 2"),
         ({"folds": -1}, "folds must be a whole number"),
         ({"folds": 100}, "folds = 100 would cut 160 rows"),
-        ({"early_stopping": True}, "early_stopping is judged on unseen data"),
+        ({"early_stopping": True, "folds": 0}, "early_stopping is judged on unseen data"),
         ({"delays": 3}, "delays must be a sequence"),
         ({"delays": (0,)}, "each of delays must be a whole number, at least 1"),
         ({"delays": (2, 2)}, "delays must be at most 16 different values"),
-        ({"noise": "student"}, "give validation sequences, or folds"),
+        ({"noise": "student", "folds": 0}, "give validation sequences, or folds"),
         ({"noise": "student", "calibrate": False, "folds": 2}, "use calibrate=True"),
         ({"noise": "laplace"}, "noise must be one of gaussian, student"),
     ],
@@ -240,7 +240,7 @@ def test_the_command_refuses_before_it_writes_and_says_what_was_learned(tmp_path
     words = ["fit", "--data", str(tmp_path / "*.csv"), "--inputs", "speed,load", "--outputs", "NOx,Temp", "--time", "t",
              "--resolutions", "3,1", "--noise", "student", "--run-dir", str(tmp_path / "run"), "--quiet",
              *(word for key, value in SMALL.items() for word in (f"--{key}", str(value)))]  # fmt: skip
-    assert command(*words) == 2
+    assert command(*words, "--folds", "0") == 2
     assert "give validation sequences, or folds" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
     assert command(*words, "--folds", "2", "--filters", "2,10") == 0

@@ -13,10 +13,13 @@ from mrgpssm.estimator.estimator import from_fitted
 from mrgpssm.estimator.paths import Scored, fit_paths
 from mrgpssm.file.model import feature_count, pack_model, unpack_model
 from mrgpssm.prediction.fitted import model_bytes, parse_model, store_model
+from mrgpssm.prediction.forecast import Forecast
 from mrgpssm.runtime.distributions.student import student_cdf, student_of_normal
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import OutputLaw
 from mrgpssm.runtime.paths import PathLaw, PathNoise, rank_scores
+
+pytestmark = pytest.mark.once
 
 SIGMAS, SMALL_P = 4, 1e-4
 TIED = np.array([[1.0, 0.6], [0.6, 1.0]])
@@ -200,3 +203,27 @@ def test_a_law_of_paths_that_is_none_is_refused(key, value, words):
     paths[key] = np.full_like(paths[key], value)
     with pytest.raises(ModelFileError, match=words):
         unpack_model(pack_model(replace(stored, paths=paths)), "m")
+
+
+def test_a_band_for_whole_runs_holds_whole_trajectories():
+    """Of independent normal rows, the largest of 40 has a known distribution; an output that lasts has a narrower one."""
+    rng, rows = np.random.default_rng(5), 40
+    fresh, still = rng.standard_normal((4000, rows)), np.repeat(rng.standard_normal((4000, 1)), rows, axis=1)
+    mean, std = np.tile([3.0, -1.0], (rows, 1)), np.tile([2.0, 0.5], (rows, 1))
+    samples = mean + std * np.stack([fresh, still], axis=2)
+    run = Forecast(np.arange(rows), mean, std, {}, {}, np.zeros(2), ("a", "b"), {}, samples)
+    low, high = run.whole_band(0.9)
+    np.testing.assert_allclose((low + high) / 2, mean)
+    c = ((high - mean) / std)[0]
+    wanted = stats.norm.ppf((1 + np.array([0.9 ** (1 / rows), 0.9])) / 2)
+    np.testing.assert_allclose(c, wanted, rtol=0.03)  # standard error 0.01
+    inside = ((samples >= low) & (samples <= high)).all(axis=1).mean(axis=0)
+    np.testing.assert_allclose(inside, 0.9, atol=1e-3)
+    few = replace(run, samples=samples[:9])
+    np.testing.assert_allclose(
+        ((few.whole_band(0.9)[1] - mean) / std)[0], np.abs((samples[:9] - mean) / std).max((0, 1))
+    )
+    with pytest.raises(ValueError, match=r"9 trajectories give bands for whole runs up to level 0\.9; got 0\.95"):
+        few.whole_band(0.95)
+    with pytest.raises(ValueError, match="ask simulate"):
+        replace(run, samples=None).whole_band()

@@ -26,7 +26,8 @@ from mrgpssm.training.progress import Reporter
 from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
-TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 4, "steps": 6}
+TINY: dict[str, Any] = {"inducing": 4, "samples": 2, "windows": 3, "window": 6, "buffer": 1, "cycles": 4, "steps": 6,
+                        "folds": 0}  # fmt: skip
 
 
 def tiny(**more) -> MRGPSSM:
@@ -307,9 +308,9 @@ TRAINING = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from recordings import recording
-from mrgpssm import MRGPSSM, Training
+from mrgpssm import MRGPSSM, Bands, Training
 training = Training(samples=2, windows=3, window=6, buffer=1, cycles=40, steps=12)
-model = MRGPSSM((3, 1), inducing=4, training=training)
+model = MRGPSSM((3, 1), inducing=4, training=training, bands=Bands(folds=0))
 model.fit([recording(0), recording(1)], progress=False, run_dir=sys.argv[1], checkpoint_seconds=0.0)
 """
 

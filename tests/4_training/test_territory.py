@@ -19,6 +19,8 @@ from mrgpssm.runtime.output import OutputLaw
 from mrgpssm.runtime.paths import PathLaw, PathNoise
 from mrgpssm.runtime.territory import Territory, nearest
 
+pytestmark = pytest.mark.once
+
 STUDENT = StudentNoise(np.zeros((1, feature_count(1))), np.array([4.0]), np.array([[-1.0, 0.3]]))
 
 

@@ -40,9 +40,23 @@ def long_data(count: int = 4, rows: int = 3000) -> list[Sequence]:
 
 def test_with_resolutions_the_rest_is_fixed():
     given = make_spec({"resolutions": (3, 1), "samples": 7})
-    found = choose(given, [recording(0)], validated=False)
+    found = choose(given, [recording(0)], validated=True)
     assert found.reasons == ()
     assert found.spec == given.complete()
+
+
+def test_with_resolutions_bands_have_folds_where_nothing_else_would_calibrate_them():
+    given = make_spec({"resolutions": (3, 1), "window": 20, "buffer": 10})  # windows of 90 rows
+    found = choose(given, [recording(0)], validated=False)
+    assert found.spec == given.complete().change(folds=4)
+    assert found.reasons == ("bands: learned on 4 folds, each leaving a part out",)
+    for more in ({"folds": 0}, {"calibrate": False}):
+        assert choose(given.change(**more), [recording(0)], validated=False).spec.bands.folds == 0
+    one_is_long = [recording(0), *(recording(k, rows=80) for k in range(1, 4))]  # its fold would have no window
+    assert choose(given, one_is_long, validated=False).spec.bands.folds == 0
+    assert choose(given, [recording(0), *one_is_long], validated=False).spec.bands.folds == 4
+    tiny = recording(0).take(slice(7))
+    assert choose(given, [recording(0), tiny], validated=False).spec.bands.folds == 0
 
 
 def test_long_data_get_their_time_constants_averages_and_folds():

@@ -22,7 +22,7 @@ from mrgpssm.rollout.fused import has_kernel
 from mrgpssm.spec import INGREDIENTS, Structure, arrange, make_spec
 
 pytestmark = pytest.mark.once
-TINY: dict[str, Any] = {"samples": 2, "windows": 2, "window": 6, "buffer": 2, "cycles": 1, "steps": 2}
+TINY: dict[str, Any] = {"samples": 2, "windows": 2, "window": 6, "buffer": 2, "cycles": 1, "steps": 2, "folds": 0}
 CALLS: list[str] = []
 
 

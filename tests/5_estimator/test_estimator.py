@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from places import GOLDEN
 
-from mrgpssm import MRGPSSM, ConfigError, DataError, DataWarning, FitError, Sequence, Training, load
+from mrgpssm import MRGPSSM, Bands, ConfigError, DataError, DataWarning, FitError, Sequence, Training, load
 from mrgpssm.arrays.params import positive_inverse
 from mrgpssm.data import Scaling
 from mrgpssm.estimator import fitting
@@ -32,6 +32,7 @@ SMALL: dict[str, Any] = {
     "buffer": 3,
     "cycles": 3,
     "steps": 20,
+    "folds": 0,
 }
 
 
@@ -80,7 +81,7 @@ def test_a_model_says_in_short_what_it_is(fitted, capsys):
     assert repr(MRGPSSM()) == "MRGPSSM()  # not fitted"
     assert repr(fitted).endswith("  # resolutions (4, 1), of y1, bands not calibrated")
     few = Training(steps=2, samples=2, windows=2, window=8, buffer=2, cycles=1)
-    model = MRGPSSM((2,), inducing=4, training=few).fit(lag(60))
+    model = MRGPSSM((2,), inducing=4, training=few, bands=Bands(folds=0)).fit(lag(60))
     assert "fit: the bands are not calibrated; validation recordings" in capsys.readouterr().err
     model.fit(lag(60), validation=lag(60, seed=8))
     assert repr(model).endswith("bands calibrated")

@@ -12,7 +12,8 @@ from recordings import recording
 from mrgpssm import MRGPSSM, Sequence
 from mrgpssm.arrays.precision import floating_point
 from mrgpssm.data import Scaling, unseen_rows
-from mrgpssm.estimator.unseen import Judge, Judged
+from mrgpssm.estimator.judges import Judge
+from mrgpssm.estimator.unseen import Judged
 from mrgpssm.spec import arrange
 from mrgpssm.training.planning import make_plan
 

@@ -15,13 +15,14 @@ from mrgpssm.advice.automatic import choose
 from mrgpssm.errors import DataError, FitError, Interrupted
 from mrgpssm.estimator import trials
 from mrgpssm.estimator.fitting import Field
+from mrgpssm.estimator.judges import Judge
 from mrgpssm.estimator.trials import LINEAR, left_out_error, settle
-from mrgpssm.estimator.unseen import Judge
 from mrgpssm.file import make_directory, read_json, write_json
 from mrgpssm.spec import Spec
 from mrgpssm.training.progress import reporter
 from mrgpssm.training.runs import RunDirectory
 
+pytestmark = pytest.mark.once
 SMALL = Training(samples=2, windows=2, window=10, buffer=2, cycles=2, steps=5, restarts=1)
 
 
@@ -109,12 +110,13 @@ def test_an_estimate_counts_trials_and_the_linear_model():
         "free runs",
         "scores",
         "noise",
+        "runs after warm-ups",
         "trajectories",
         "a linear model beside it",
     ]
     assert all(seconds > 0 for seconds in cost["stages"].values())
     assert cost["seconds"] == pytest.approx(sum(cost["stages"].values()))
-    alone = MRGPSSM((1,), inducing=4, training=SMALL).estimate(linear_data())
+    alone = MRGPSSM((1,), inducing=4, training=SMALL, bands=Bands(folds=0)).estimate(linear_data())
     assert list(alone["stages"]) == ["training"]
 
 
@@ -221,7 +223,6 @@ def test_a_run_that_goes_on_keeps_the_winner_of_its_trials(tmp_path, monkeypatch
     assert tried == ["linear"]  # it goes on from the last checkpoint of its trial
 
 
-@pytest.mark.once
 def test_the_winner_goes_on_from_its_trial(monkeypatch):
     """What is learned is the same as without a trial; nothing is trained twice."""
     data, counts = linear_data(), []

@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import gzip
 import html
+import itertools
 import json
 import sys
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from mrgpssm.errors import ConfigError
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.drift import most_relevant
 from mrgpssm.prediction.mean import mean_drift
-from mrgpssm.report.chart import Heat, Line, Panel, Points, Section
+from mrgpssm.report.chart import Heat, Line, Panel, Points, Rule, Section
 from mrgpssm.report.charts import CHAPTERS, sections
 from mrgpssm.report.charts.simulation import timeline
 from mrgpssm.report.describe import column_rows, verdicts
@@ -72,6 +73,27 @@ def test_the_density_of_a_gaussian_is_called_so():
     assert ">nLL<" not in page
 
 
+def test_bands_are_judged_by_the_alarm():
+    """In the exhibit the alarm climbs from row to row, and errors have the deviation that the bands say."""
+    made = evidence()
+    alarm, bands = by_key(made)["territory"].panels
+    assert "it rings on 62 % of the rows" in alarm.note
+    assert [mark.value for mark in bands.marks if isinstance(mark, Rule)] == [90]
+    lines = [mark for mark in bands.marks if isinstance(mark, Line)]
+    edges = [[r.run.quantile(q) for q in (0.05, 0.95)] for r in made.recordings]
+    pairs = zip(made.recordings, edges, strict=True)
+    inside = np.concatenate([(r.measured >= low) & (r.measured <= high) for r, (low, high) in pairs])
+    rows = np.tile(np.linspace(0.1, 2.5, 400), 2)
+    bins = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 9.0]
+    for k, line in enumerate(lines):
+        shares = [100 * inside[(rows >= a) & (rows < b), k].mean() for a, b in itertools.pairwise(bins)]
+        np.testing.assert_allclose(line.y, shares)
+    quiet = without(made, recordings=tuple(without(r, run=without(r.run, alarm=None)) for r in made.recordings))
+    assert by_key(quiet)["territory"].missing
+    calm = [without(r, run=without(r.run, alarm=0.3 + 0 * r.elapsed)) for r in made.recordings]
+    assert by_key(without(made, recordings=tuple(calm)))["territory"].panels[1].note == "it rings nowhere"
+
+
 def uneven(made):
     return without(made, recordings=tuple(without(r, even=False) for r in made.recordings))
 
@@ -82,7 +104,7 @@ def by_key(made) -> dict[str, Section]:
 
 def test_a_whole_run_shows_every_figure_and_says_what_each_shows():
     found = by_key(evidence())
-    assert len(found) == len(CHAPTERS) == 14
+    assert len(found) == len(CHAPTERS) == 15
     for section in found.values():
         assert section.panels
         assert section.lead
@@ -176,7 +198,7 @@ def test_missing_measurements_are_counted_and_drawn_around():
     first[30:200, 0] = np.nan
     holed = without(made, recordings=(without(made.recordings[0], measured=first), made.recordings[1]))
     assert {row["name"]: row["missing"] for row in column_rows(holed)}["NOx"] == "170"
-    assert len(by_key(holed)) == 14
+    assert len(by_key(holed)) == 15
 
 
 @pytest.mark.parametrize(("bad", "first"), [(np.nan, 200), (np.inf, 200), (1e30, 200), (np.nan, 0)])
@@ -206,7 +228,7 @@ def test_figures_for_print_are_drawn_whatever_names_hold(tmp_path):
     figures = pytest.importorskip("mrgpssm.report.figures")
     made = evidence(inputs=("$\\frac{", "_u\n<b>"), outputs=("a$b$ 温度 🔥",), names=("a",), rows=100)
     paths = figures.write_figures(sections(made), tmp_path, "png")
-    assert len(paths) == 14
+    assert len(paths) == 15
     assert all(p.stat().st_size > 5000 for p in paths)
 
 

@@ -78,7 +78,7 @@ def same(ours, theirs, **tolerance):
 def test_a_member_of_a_fleet_over_folds_trains_as_the_estimator_on_that_fold(problem, trained):
     """The plan that `MRGPSSM(seed=1).fit` makes of the second fold's files: same windows, same noise, same steps."""
     fleet, fitted = trained
-    options, training, scaling = MRGPSSM(**arrange(**TINY, seed=1)).check(
+    options, training, scaling = MRGPSSM(**arrange(**TINY, seed=1, folds=0)).check(
         [problem.sequences[n] for n in problem.folds[1].train]
     )
     with floating_point("float32"):
@@ -100,7 +100,7 @@ def test_a_member_of_a_fleet_over_folds_is_the_fitted_estimator(problem):
     with floating_point("float32"):
         fleet = make_problem_fleet(make_spec(given).complete(), problem)
         fitted = fit_fleet(fleet.plan, begin(fleet.plan, fleet.ssm), lambda _: None)
-    alone = MRGPSSM(**arrange(**given, seed=1)).fit(
+    alone = MRGPSSM(**arrange(**given, seed=1, folds=0)).fit(
         [problem.sequences[n] for n in problem.folds[1].train], progress=False
     )
     for member, (_, ssm) in zip((2, 3), alone.models_, strict=True):

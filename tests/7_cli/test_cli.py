@@ -22,13 +22,13 @@ from untrained import untrained
 from mrgpssm.cli import main
 from mrgpssm.cli.main import COMMANDS, find_command
 from mrgpssm.estimator.costs import time_stages
-from mrgpssm.estimator.unseen import Judge
+from mrgpssm.estimator.judges import Judge
 from mrgpssm.training.runs import RunDirectory
 
 pytestmark = pytest.mark.once
 TINY = [
     "--resolutions", "3,1", "--inducing", "4", "--samples", "2", "--windows", "3", "--window", "6", "--buffer", "1",
-    "--cycles", "2", "--steps", "5",
+    "--cycles", "2", "--steps", "5", "--folds", "0",
 ]  # fmt: skip
 
 
@@ -411,7 +411,7 @@ def test_an_estimate_before_a_long_fit(folder, capsys):
     assert cost["rows"] == 160
     assert cost["steps"] == 2 * 2 * 5
     assert cost["members"] == 1 + 2
-    assert set(cost["stages"]) == {"training", "free runs", "noise", "trajectories", "scores"}
+    assert set(cost["stages"]) == {"training", "free runs", "noise", "runs after warm-ups", "trajectories", "scores"}
     assert all(seconds > 0 for seconds in cost["stages"].values())
     assert cost["seconds"] == pytest.approx(sum(cost["stages"].values()))
     assert cost["megabytes"] > 100
@@ -426,7 +426,7 @@ def test_later_stages_grow_by_their_rules(monkeypatch):
     monkeypatch.setattr("mrgpssm.estimator.costs.time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
     def told(model, judges, tell):
-        for stage in ("free runs", "noise", "scores", "scores"):
+        for stage in ("free runs", "noise", "runs after warm-ups", "scores", "scores"):
             tell(stage, "somebody")
 
     monkeypatch.setattr("mrgpssm.estimator.costs.calibrate_model", told)
@@ -435,6 +435,7 @@ def test_later_stages_grow_by_their_rules(monkeypatch):
     assert seconds == {
         "free runs": 80 / 40,
         "noise": 80 / 40,
+        "runs after warm-ups": 2 * 26 / (2 * 13),  # thirds of the rows, but for the first, which has no warm-up
         "scores": 2 * 80 / 40,
     }
     assert time_stages(model, training, None, lambda seen, other: []) == {}

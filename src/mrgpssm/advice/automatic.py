@@ -29,7 +29,7 @@ from mrgpssm.advice.rivals import (
 )
 from mrgpssm.advice.suggest import LONG, MANY, Room, Suggestion, make_room, suggest
 from mrgpssm.arrays.drive import Drive
-from mrgpssm.data import Sequence, apply_drive
+from mrgpssm.data import Sequence, apply_drive, can_fold, fill, trained_on
 from mrgpssm.data.ranges import Recording
 from mrgpssm.errors import DataError
 from mrgpssm.spec import Spec, Training, fix, make_spec
@@ -40,7 +40,7 @@ from mrgpssm.training.linear.start import find_again
 
 _FASTEST, _COARSE = 10, 3  # rows of the fastest average; the least resolution that needs some
 _LONGEST_DELAY, _DEAD = 10, 0.75  # a dead time is this share of a fast time constant, at most so many rows
-_FOLDS = 4
+_FOLDS, _ON_FOLDS = 4, "bands: learned on {folds} folds, each leaving a part out"
 _MOST_MIXED = 5  # restarts
 _REFIT = 0.4  # of the cycles: as many more, with all data, make the models of the folds the restarts
 _LEAST_DEAD, _MOST_DELAYS = 15, 2  # rows of a dead time that is not left to the states; how many become inputs
@@ -67,12 +67,12 @@ class Selection(NamedTuple):
 
 
 def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool = True) -> Selection:
-    """Options that are None are chosen; where resolutions are given, the others are fixed at the paper's.
+    """Options that are None are chosen. Where resolutions are given, they have fixed values, and bands have folds.
 
     Without `rivals` nothing is looked for that would be tried against the choice, which takes most of the time.
     """
     if given.structure.resolutions is not None:
-        return Selection(given.complete(), ())
+        return _fix(given, training, validated)
     settings, reasons = _choose_settings(training)
     heard, told = _listen(training, settings["resolutions"])
     if given.structure.feedthrough is not None:
@@ -104,6 +104,21 @@ def choose(given: Spec, training: list[Sequence], validated: bool, rivals: bool 
     return own._replace(rivals=tuple(others), linear=linear)
 
 
+def _fix(given: Spec, training: list[Sequence], validated: bool) -> Selection:
+    """The fixed values of what was not given, and folds where bands would have nothing to learn from."""
+    spec = given.complete()
+    rows = max(spec.structure.resolutions) * (spec.training.buffer + spec.training.window)
+    if validated or given.bands.folds is not None or not spec.bands.calibrate or not _can_leave_out(training, rows):
+        return Selection(spec, ())
+    return Selection(spec.change(folds=_FOLDS), (_ON_FOLDS.format(folds=_FOLDS),))
+
+
+def _can_leave_out(training: list[Sequence], rows: int) -> bool:
+    """Whether every fold trains on a recording of more than so many rows."""
+    known = (trained_on(training, _FOLDS, k) for k in range(_FOLDS))
+    return can_fold(training, _FOLDS) and all(max(len(fill(s).sequence) for s in own) > rows for own in known)
+
+
 def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: bool) -> Selection:
     """The options that were given, those that were chosen, and the fixed values of all others."""
     chosen, reasons = chosen | {"folds": 0 if validated else _FOLDS}, list(reasons)
@@ -122,8 +137,7 @@ def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: b
     reasons.append(Reason(("ensemble",), "the mixture of {ensemble} restarts", why))
     if spec.bands.noise == "student":
         reasons.append(Reason(("noise",), "noise with heavy tails and a width of its own at every row"))
-    bands = "the validation sequences" if validated else "{folds} folds, each leaving a part out"
-    reasons.append(Reason(("folds",), f"bands: learned on {bands}"))
+    reasons.append(Reason(("folds",), "bands: learned on the validation sequences" if validated else _ON_FOLDS))
     values = {key: _list(value) if isinstance(value, tuple) else value for key, value in spec.flat().items()}
     return Selection(spec, tuple(reason.write(values) for reason in reasons if not kept.keys() >= set(reason.options)))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mrgpssm.blend.simulator import Simulator, call, copy_untrained
 from mrgpssm.blend.static import AbstractStatic
-from mrgpssm.data import Scaling, Sequence, take_unseen, trained_on
+from mrgpssm.data import Scaling, Sequence, check_folds, take_unseen, trained_on
 from mrgpssm.errors import ConfigError, DataError, DataWarning, FitError, Interrupted
 from mrgpssm.estimator.estimator import MRGPSSM, from_fitted
 from mrgpssm.estimator.fitting import read_folds
@@ -76,9 +76,7 @@ def find_folds(training: list[Sequence], held_out: list[Sequence], folds: int, p
     if held_out:
         _check_measured(held_out)
         return []
-    shortest = min(map(len, training))
-    if len(training) < folds and folds > shortest // 2:
-        raise ConfigError(f"folds = {folds} would cut {shortest} rows into stretches of less than two; use fewer.")
+    check_folds(training, folds)
     found = []
     for k in range(folds):
         own = trained_on(training, folds, k)

@@ -13,7 +13,16 @@ from mrgpssm.data.collect import (
     match,
 )
 from mrgpssm.data.fill import Filled, apply_drive, fill, follow_drive, samples_between
-from mrgpssm.data.folds import masks, take_pairs, take_unseen, trained_on, unseen_rows, with_copies
+from mrgpssm.data.folds import (
+    can_fold,
+    check_folds,
+    masks,
+    take_pairs,
+    take_unseen,
+    trained_on,
+    unseen_rows,
+    with_copies,
+)
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.seen import Seen
 from mrgpssm.data.sequence import Sequence
@@ -30,7 +39,9 @@ __all__ = [
     "as_inputs",
     "as_list",
     "as_warmup",
+    "can_fold",
     "check_alike",
+    "check_folds",
     "check_lengths",
     "cut_warmup",
     "fill",

@@ -10,9 +10,22 @@ from dataclasses import replace
 import numpy as np
 
 from mrgpssm.data.sequence import Sequence
+from mrgpssm.errors import ConfigError
 
 Sequences = list[Sequence]
 _WARMUP, _PAST = 50, 200  # rows of a warm-up, at most: at the start of a sequence, and of all that comes before
+
+
+def check_folds(sequences: Sequences, folds: int) -> None:
+    """Refuse folds whose stretches would have less than two rows."""
+    if not can_fold(sequences, folds):
+        shortest = min(map(len, sequences))
+        raise ConfigError(f"folds = {folds} would cut {shortest} rows into stretches of less than two; use fewer.")
+
+
+def can_fold(sequences: Sequences, folds: int) -> bool:
+    """Whether there are sequences for every fold, or rows for stretches."""
+    return len(sequences) >= folds or min(map(len, sequences)) >= 2 * folds
 
 
 def with_copies(sequences: Sequences, folds: int) -> Sequences:

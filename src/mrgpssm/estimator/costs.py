@@ -17,8 +17,10 @@ from mrgpssm.data import Sequence
 from mrgpssm.errors import DataError
 from mrgpssm.estimator.choosing import best_restarts
 from mrgpssm.estimator.fitting import Field, check_data, make_judges
+from mrgpssm.estimator.horizon import WARM_ROWS, WARM_STARTS, start_anywhere
+from mrgpssm.estimator.judges import SAMPLES, Judge
 from mrgpssm.estimator.trials import Watch, count_cycles, list_candidates, name_trial
-from mrgpssm.estimator.unseen import RUNS, SAMPLES, Judge, calibrate_model
+from mrgpssm.estimator.unseen import RUNS, WARM_RUNS, calibrate_model
 from mrgpssm.prediction.fitted import FittedModel
 from mrgpssm.spec import Spec
 from mrgpssm.training import FleetFit, begin
@@ -83,12 +85,14 @@ def foresee(selection: Selection, field: Field, show: bool) -> Watch:
 
 
 def _run_work(spec: Spec, field: Field, outputs: int) -> float:
-    """The work of free runs over all that was left out, after which everything is quick."""
+    """The work of free runs over all that was left out, and after warm-ups; then everything is quick."""
     judged = field.held_out or (field.training if spec.bands.folds else [])
     training, members = spec.training, spec.training.ensemble if field.held_out else 1
     points = spec.members * training.windows * (training.buffer + training.window) * training.samples
     state = step_work(spec, outputs) / max(points, 1)  # of all outputs, one component
-    return _FORWARD * state * len(spec.structure.resolutions) * members * SAMPLES * sum(map(len, judged))
+    rows = sum(map(len, judged))
+    warm = 2 * min(rows, WARM_STARTS * WARM_ROWS * max(spec.bands.folds, 1))  # with their warm-ups
+    return _FORWARD * state * len(spec.structure.resolutions) * members * SAMPLES * (rows + warm)
 
 
 def _time_plan(spec: Spec, field: Field) -> float:
@@ -123,14 +127,15 @@ def time_stages(
     begin = [_begin(training)], [_begin(held_out)] if held_out else None
     if not (few := make_judges(*begin)):
         return {}
-    growth = _count_rows(make_judges(training, held_out)) / _count_rows(few)
+    all_rows, few_rows = _count_rows(make_judges(training, held_out)), _count_rows(few)
+    growth = {stage: all_rows[stage] / max(few_rows[stage], 1) for stage in all_rows}
     calibrate_model(model, few, lambda *_: None)  # compiles
     stamps: list[tuple[str, float]] = []
     calibrate_model(model, make_judges(*begin), lambda stage, _: stamps.append((stage, time.perf_counter())))
     stamps.append(("", time.perf_counter()))
     seconds: dict[str, float] = {}
     for (stage, began), (_, ended) in itertools.pairwise(stamps):
-        seconds[stage] = seconds.get(stage, 0.0) + (ended - began) * growth
+        seconds[stage] = seconds.get(stage, 0.0) + (ended - began) * growth.get(stage, growth[RUNS])
     return seconds
 
 
@@ -141,5 +146,7 @@ def _begin(sequences: Sequences) -> Sequence:
     return replace(begin, outputs=np.nan_to_num(begin.outputs))
 
 
-def _count_rows(judges: list[Judge]) -> int:
-    return sum(len(s) for j in judges for s in j.unseen)
+def _count_rows(judges: list[Judge]) -> dict[str, int]:
+    """That are simulated in the stages of runs."""
+    warm = [judge for judge in map(start_anywhere, judges) if judge is not None]
+    return {stage: sum(len(s) for j in some for s in j.unseen) for stage, some in ((RUNS, judges), (WARM_RUNS, warm))}

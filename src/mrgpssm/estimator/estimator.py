@@ -60,10 +60,11 @@ class MRGPSSM:
     model of its own, trained side by side, unless `joint`.
 
     Without resolutions, `fit` chooses whatever is None from the data and says why (`chosen_`). With resolutions, what
-    is None has the fixed value that is named below, the paper's (supplement E.1). Four things differ from the paper
+    is None has the fixed value that is named below, the paper's (supplement E.1). Five things differ from the paper
     unless they are given: the `stable` preset, windows that start from cached states, fast components trained before
-    slow ones, and a learning rate that falls over the cycles to `anneal` times its value. The paper's own training is
-    `MRGPSSM((30, 5, 1), preset="paper", training=Training(window_start="initial", order="given", anneal=1.0))`.
+    slow ones, a learning rate that falls over the cycles to `anneal` times its value, and four folds, further models
+    that calibrate the bands. The paper's own training is `MRGPSSM((30, 5, 1), preset="paper",
+    training=Training(window_start="initial", order="given", anneal=1.0), bands=Bands(folds=0))`.
 
     Arguments are stored as given and checked by `fit`. What is learned ends in `_`: `fitted_`, `history_`, `chosen_`,
     and, where `fit` is given validation sequences or has `folds`, `validation_scores_` and `uncalibrated_scores_`; the
@@ -358,10 +359,13 @@ class MRGPSSM:
         warn_of(doubt_inputs(model.seen, [sequence]))
         return mean_run(model, sequence)
 
-    def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
-        """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured."""
+    def stepper(self, samples: int = 100, seed: int = 0, anywhere: bool = False) -> Stepper:
+        """An online simulator: `update(u, y)` once per sampling time, corrected where an output is measured.
+
+        Its first state is one at which recordings begin or, for a system that already runs, `anywhere`.
+        """
         check_simulation(hasattr(self, "fitted_"), samples, 1, ())
-        return make_runtime(store_model(self.fitted_)).stepper(samples, seed)
+        return make_runtime(store_model(self.fitted_)).stepper(samples, seed, anywhere)
 
     def score(self, sequences: Data, samples: int = 100, seed: int = 0, warmup_rows: int = 0) -> pd.DataFrame:
         """Free run over every sequence from its first row; one row per output, errors in the data's units.

@@ -15,6 +15,7 @@ from mrgpssm.data import (
     apply_drive,
     as_list,
     check_alike,
+    check_folds,
     check_lengths,
     fill,
     take_pairs,
@@ -23,8 +24,9 @@ from mrgpssm.data import (
 from mrgpssm.data.doubts import Asked
 from mrgpssm.errors import ConfigError
 from mrgpssm.estimator.choosing import best_restarts, fold_ensembles
-from mrgpssm.estimator.territory import map_territory
-from mrgpssm.estimator.unseen import Judge, Judged, Stage, calibrate_model
+from mrgpssm.estimator.judges import Judge
+from mrgpssm.estimator.remember import remember
+from mrgpssm.estimator.unseen import Judged, Stage, calibrate_model
 from mrgpssm.file import make_directory
 from mrgpssm.native import ready
 from mrgpssm.prediction.fitted import FittedModel, read_model, write_model
@@ -50,11 +52,7 @@ def check_data(spec: Spec, training: list[Sequence]) -> None:
     spec.check_refit()
     window_steps = spec.training.buffer + spec.training.window
     check_lengths(_fill_all(training), spec.structure.resolutions, window_steps)
-    shortest = min(map(len, training))
-    if len(training) < spec.bands.folds and spec.bands.folds > shortest // 2:
-        raise ConfigError(
-            f"folds = {spec.bands.folds} would cut {shortest} rows into stretches of less than two; use fewer."
-        )
+    check_folds(training, spec.bands.folds)
     for k in range(spec.bands.folds):
         check_lengths(_fill_all(trained_on(training, spec.bands.folds, k)), spec.structure.resolutions, window_steps)
 
@@ -172,7 +170,7 @@ def read_folds(run: RunDirectory) -> dict[int, FittedModel]:
 
 def list_judges(field: Field, spec: Spec, fleet: FleetFit) -> tuple[FittedModel, list[Judge]]:
     """The model of a fleet, and who judges it on what they have not seen."""
-    model = map_territory(best_restarts(spec, fleet, field.scale(spec), field.training[0]), field.training)
+    model = remember(best_restarts(spec, fleet, field.scale(spec), field.training[0]), field.training)
     return model, make_judges(model, fleet, field.training, field.held_out)
 
 
@@ -185,7 +183,7 @@ def make_judges(
     folds, scalings, found = model.spec.bands.folds, fold_scalings(model.spec, training, model.scaling), []
     for k, ensemble in fold_ensembles(model.spec, fleet, len(model.groups)):
         known = trained_on(training, folds, k)
-        own = map_territory(replace(model, ensemble=ensemble, scaling=scalings[k], seen=Seen.of(known)), known)
+        own = remember(replace(model, ensemble=ensemble, scaling=scalings[k], seen=Seen.of(known)), known)
         pasts, unseen = zip(*take_pairs(training, folds, k), strict=True)
         found.append(Judge(own, list(unseen), f"fold {k + 1} of {folds}", k, pasts))
     return found

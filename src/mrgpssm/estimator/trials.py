@@ -17,7 +17,8 @@ from mrgpssm.advice.rivals import INTEGRATOR
 from mrgpssm.advice.suggest import MANY
 from mrgpssm.errors import DataError, FitError
 from mrgpssm.estimator.fitting import Field, check_data, judge, list_judges, name_stages, train, train_some
-from mrgpssm.estimator.unseen import Judge, Judged, run_all
+from mrgpssm.estimator.judges import Judge
+from mrgpssm.estimator.unseen import Judged, run_all
 from mrgpssm.file import read_json, write_json
 from mrgpssm.prediction.predict import Piece
 from mrgpssm.prediction.scores import Table

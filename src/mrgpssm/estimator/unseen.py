@@ -1,61 +1,29 @@
 """What is learned from data that training has not seen: how wide bands are."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
-from mrgpssm.data import Sequence
+from mrgpssm.estimator.horizon import learn_horizon, start_anywhere
+from mrgpssm.estimator.judges import Judge
 from mrgpssm.estimator.noise import Runs, fit_noise, group_rows
 from mrgpssm.estimator.paths import learn_paths
 from mrgpssm.estimator.territory import grow, learn_growth
 from mrgpssm.prediction import metrics
 from mrgpssm.prediction.fitted import FittedModel
-from mrgpssm.prediction.predict import FreeRuns, Piece, keep_runs, score_runs
+from mrgpssm.prediction.predict import FreeRuns, Piece, score_runs
 from mrgpssm.prediction.scores import Table
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import Measurements
 
-SAMPLES = 100  # of free runs
-RUNS = "free runs"  # the first stage
+RUNS, WARM_RUNS = "free runs", "runs after warm-ups"  # stages
 _TEMPERATURE_ROWS, _NOISE_ROWS = 5_000, 20_000
 _BAND = np.array([0.05, 0.95])  # the levels of the band that a temperature is chosen by
 
 Stage = Callable[[str, str], None]  # hears what is under way, and whose it is
 Tell = Callable[[Piece, Measurements, np.ndarray], Table]
-
-
-@dataclass(frozen=True)
-class Judge:
-    """A model, and sequences it has not seen; `name` is what people are told of those, `number` that of a fold.
-
-    Where `pasts` are given, one for each sequence, a run has that warm-up, if it is not None.
-    """
-
-    model: FittedModel
-    unseen: list[Sequence]
-    name: str
-    number: int = 0
-    pasts: tuple[Sequence | None, ...] = ()
-
-    def cut(self, rows: int) -> "Judge":
-        """The same over pieces of so many rows, each after as many before it; what is left at an end is left out."""
-        pairs: list[tuple[Sequence | None, Sequence]] = []
-        for s, past in zip(self.unseen, self.pasts or (None,) * len(self.unseen), strict=True):
-            pairs.append((past, s.take(slice(rows))))
-            for first in range(rows, len(s) - rows + 1, rows):
-                before = s.take(slice(first - rows, first))
-                seen = np.isfinite(before.outputs).any()
-                pairs.append((before if seen else None, s.take(slice(first, first + rows))))
-        pasts, unseen = zip(*pairs, strict=True)
-        return replace(self, unseen=list(unseen), pasts=pasts)
-
-    @functools.cached_property
-    def runs(self) -> FreeRuns:
-        """Free runs over all that it has not seen, simulated once."""
-        return keep_runs(self.model, self.unseen, SAMPLES, 0, self.pasts)
 
 
 @dataclass(frozen=True)
@@ -72,7 +40,8 @@ def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Ju
     """Learn from what the judges have not seen; without judges the model stays as it is.
 
     Growth in new territory, temperature or noise law, the law of trajectories, and the scores before and after are all
-    made from the same free runs. `stage` hears what is under way.
+    made from the same free runs. What a warm-up tells is learned on further, short runs. `stage` hears what is under
+    way.
     """
     spec = model.spec
     if not judges:
@@ -92,10 +61,19 @@ def calibrate_model(model: FittedModel, judges: list[Judge], stage: Stage) -> Ju
     else:
         model = replace(model, calibration=learn_temperature(runs))
     after = [replace(r, law=replace(r.law, calibration=model.calibration, noise=model.noise)) for r in runs]
+    stage(WARM_RUNS, over)
+    model = replace(model, horizon=learn_horizon(_run_anywhere(judges, after)))
+    after = [replace(r, law=replace(r.law, horizon=model.horizon)) for r in after]
     stage("trajectories", over)
     model = replace(model, paths=learn_paths(after))
     stage("scores", f"{over}, calibrated")
     return Judged(model, before, score_runs(after))
+
+
+def _run_anywhere(judges: list[Judge], runs: list[FreeRuns]) -> list[FreeRuns]:
+    """Short runs of the same judges after warm-ups, with the laws that their runs have."""
+    pairs = ((start_anywhere(judge), own.law) for judge, own in zip(judges, runs, strict=True))
+    return [replace(judge.runs, law=law) for judge, law in pairs if judge is not None]
 
 
 def run_all(judges: list[Judge], stage: Stage) -> list[FreeRuns]:

@@ -47,7 +47,7 @@ _EMISSION = {
     "linear": {"emission.C": "yd"},
     "nonlinear": {"emission.C": "yd", "emission.V": "yk", "emission.W": "kd", "emission.w": "k"},
 }
-_LAWS = ("noise", "paths", "territory")  # what may have been learned of measurements
+_LAWS = ("noise", "paths", "territory", "horizon")  # what may have been learned of measurements
 _PLACES = {"kernel": "transition.gp.kernel.", "emission": "emission."}  # where the tensors of a user's own part are
 
 
@@ -65,6 +65,7 @@ class StoredModel:
         calibration: Factors on the deviations of samples from their mean, (D_y,).
         noise: `weights`, `dof` and `edges` of a Student's t, as in `StudentNoise`, where one was learned.
         territory: `points`, `reach` and `growth`, as in `Territory`, where it is known.
+        horizon: `first` and `memory`, as in `Horizon`, where they were learned.
         paths: `own`, `lasting`, `memory` and `ties`, as in `PathLaw`, where they were learned.
         ensemble: Raw tensors of every model by the names of their leaves, in rounds: the best restart of every group of
             outputs, the second best, and so on.
@@ -82,6 +83,7 @@ class StoredModel:
     noise: Tensors | None
     paths: Tensors | None
     territory: Tensors | None
+    horizon: Tensors | None
     ensemble: tuple[tuple[Tensors, ...], ...]
     seen: Any
     provenance: dict[str, Any]
@@ -222,7 +224,9 @@ def _law_shapes(structure: Structure, inputs: tuple[str, ...], outputs: tuple[st
     """Those of what was learned of measurements, as far as a file has it."""
     n, features = len(outputs), feature_count(structure.drive.width(len(inputs)))
     noise = {"noise.weights": (n, features), "noise.dof": (n,), "noise.edges": (n, 2)}
+    horizon = {"horizon.first": (n,), "horizon.memory": (n,)}
     found = noise if "noise.weights" in tensors else {}
+    found |= horizon if "horizon.first" in tensors else {}
     return found | path_shapes(tensors, n) | _map_shapes(tensors, structure.drive.width(len(inputs)), n)
 
 
@@ -282,6 +286,10 @@ def _check_values(tensors: Tensors) -> None:
     if "noise.dof" in tensors and not (tensors["noise.dof"] > 2).all():
         raise ModelFileError("the noise must have more than 2 degrees of freedom.")
     check_paths(take_under("paths", tensors))
+    if "horizon.first" in tensors:
+        first, memory = tensors["horizon.first"], tensors["horizon.memory"]
+        if (first <= 0).any() or (first > 1).any() or (memory <= 0).any():
+            raise ModelFileError("tensor horizon.first must be above 0 and at most 1, and horizon.memory positive.")
     if "territory.points" in tensors:
         reach, growth = tensors["territory.reach"], tensors["territory.growth"]
         if not len(tensors["territory.points"]) or not reach > 0 or (growth < 0).any() or (growth > 10).any():

@@ -15,6 +15,7 @@ from mrgpssm.file import fill, named_leaves, read_tensors, write_atomic
 from mrgpssm.file.model import StoredModel, pack_model, unpack_model
 from mrgpssm.model import SSM, Component
 from mrgpssm.prediction.provenance import Provenance
+from mrgpssm.runtime.horizon import Horizon
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import OutputLaw
 from mrgpssm.runtime.paths import PathLaw
@@ -31,8 +32,9 @@ class FittedModel:
 
     `ensemble` holds rounds: the best restart of every group, the second best of every group, and so on. Deviations of
     samples from their mean are multiplied by `calibration`, one factor per output; `noise` and `paths` are the laws of
-    measurements and of their trajectories, where they were learned, and `territory` what training has seen. `seen` is
-    what is remembered of the training data to recognise it, and `provenance` how the model was made.
+    measurements and of their trajectories, `territory` is what training has seen, and `horizon` what a warm-up tells,
+    where they were learned. `seen` is what is remembered of the training data to recognise it, and `provenance` how the
+    model was made.
     """
 
     structure: Structure
@@ -47,6 +49,7 @@ class FittedModel:
     noise: StudentNoise | None = None
     paths: PathLaw | None = None
     territory: Territory | None = None
+    horizon: Horizon | None = None
     seen: Seen | None = None
 
     @property
@@ -76,7 +79,7 @@ class FittedModel:
             noise = [[np.asarray(ssm.observation_variance(), float) for ssm in models] for models in self.ensemble]
         paths = PathLaw.white(len(self.output_names)) if self.paths is None else self.paths
         noise_sd = np.sqrt([np.concatenate(row) for row in noise])
-        return OutputLaw(self.calibration, noise_sd, self.noise, paths, self.territory)
+        return OutputLaw(self.calibration, noise_sd, self.noise, paths, self.territory, self.horizon)
 
     @property
     def models(self) -> tuple[SSM[Component], ...]:
@@ -116,13 +119,14 @@ def store_model(model: FittedModel) -> StoredModel:
         noise=_list_fields(model.noise),
         paths=_list_fields(model.paths),
         territory=_list_fields(model.territory),
+        horizon=_list_fields(model.horizon),
         ensemble=tuple(tuple(named_leaves(ssm, "") for ssm in models) for models in model.ensemble),
         seen=None if model.seen is None else model.seen.to_json(),
         provenance=model.provenance.to_json(),
     )
 
 
-def _list_fields(law: StudentNoise | PathLaw | Territory | None) -> dict[str, np.ndarray] | None:
+def _list_fields(law: StudentNoise | PathLaw | Territory | Horizon | None) -> dict[str, np.ndarray] | None:
     return None if law is None else {field.name: getattr(law, field.name) for field in fields(law)}
 
 
@@ -146,6 +150,7 @@ def restore_model(stored: StoredModel, name: str) -> FittedModel:
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
         paths=None if stored.paths is None else PathLaw(**stored.paths),
         territory=None if stored.territory is None else Territory(**stored.territory),
+        horizon=None if stored.horizon is None else Horizon(**stored.horizon),
         seen=None if stored.seen is None else Seen.from_json(stored.seen, inputs, name),
     )
 

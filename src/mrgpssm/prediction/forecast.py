@@ -1,5 +1,6 @@
 """What a simulation returns, in the data's own units."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +12,7 @@ import pandas as pd
 from mrgpssm.data.scaling import Scaling
 from mrgpssm.data.sequence import Sequence
 from mrgpssm.errors import ConfigError
+from mrgpssm.prediction import metrics
 from mrgpssm.runtime.output import LEVELS as LEVELS
 from mrgpssm.spec import MOST_SEED, Whole
 
@@ -72,6 +74,52 @@ class Forecast:
             known = ", ".join(f"{q:g}" for q in sorted(self.quantiles))
             raise ValueError(f"Quantile {level:g} was not kept; kept are {known}. Ask simulate(..., quantiles=(...)).")
         return self.quantiles[level]
+
+    def whole_band(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """A band that holds an output at all rows at once, with this probability; quantiles hold at single rows.
+
+        It is mean ± c std, with c the quantile of the largest |y - mean| / std over all rows of a trajectory.
+
+        Args:
+            level: The share of trajectories that never leave the band, between 0 and 1.
+
+        Returns:
+            Its lower and upper edge, (T, D_y) each.
+
+        Raises:
+            ValueError: There are no trajectories, or too few for this level.
+        """
+        if self.samples is None:
+            raise ValueError("A band for whole runs needs trajectories; ask simulate(..., keep_samples=True).")
+        count = len(self.samples)
+        inside = math.ceil(level * (count + 1))  # trajectories: the run is one more of them
+        if not 0 < level < 1 or inside > count:
+            most = count / (count + 1)
+            raise ValueError(f"{count} trajectories give bands for whole runs up to level {most:.3g}; got {level:g}.")
+        farthest = np.max(np.abs(self.samples - self.mean) / self.std, axis=1)
+        c = np.sort(farthest, axis=0)[inside - 1]
+        return self.mean - c * self.std, self.mean + c * self.std
+
+    def score_paths(self, measured: np.ndarray) -> pd.DataFrame:
+        """How good the trajectories are as whole runs; smaller is better.
+
+        Args:
+            measured: Outputs (T, D_y), NaN where nothing was measured.
+
+        Returns:
+            One row per output: `energy`, the CRPS of a whole run in the output's unit, and `variogram`, which tells
+            whether trajectories change over 1, 2, 4, ... rows as what was measured does.
+
+        Raises:
+            ValueError: There are no trajectories.
+        """
+        if self.samples is None:
+            raise ValueError("Scores of whole runs need trajectories; ask simulate(..., keep_samples=True).")
+        found = {
+            "energy": metrics.energy(measured, self.samples),
+            "variogram": metrics.variogram(measured, self.samples),
+        }
+        return pd.DataFrame(found, pd.Index(self.output_names, name="output"))
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per time: mean, std, quantiles and components of every output, columns named `output.statistic`.

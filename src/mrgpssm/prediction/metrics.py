@@ -59,6 +59,38 @@ def pinball_terms(measured: np.ndarray, quantiles: np.ndarray, levels: np.ndarra
     return np.mean(((excess > 0) - levels.reshape(-1, *[1] * measured.ndim)) * excess, axis=0)
 
 
+def energy(measured: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """E|X - y| - E|X - X'| / 2 from trajectories X (S, T, D_y), with |.| the root mean square over rows; unbiased in S.
+
+    The CRPS of a whole run, per output: small where trajectories are near to what was measured and as far from each
+    other.
+    """
+    found, count = [], len(samples)
+    for column in range(measured.shape[1]):
+        known = ~np.isnan(measured[:, column])
+        away = (samples[:, known, column] - measured[known, column]) / np.sqrt(max(known.sum(), 1))
+        squares, products = (away**2).sum(axis=1), away @ away.T
+        apart = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0.0))
+        found.append(np.sqrt(squares).mean() - apart.sum() / (2 * count * (count - 1)) if known.any() else np.nan)
+    return np.array(found)
+
+
+def variogram(measured: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Mean of (√|y_{t+k} - y_t| - E√|X_{t+k} - X_t|)² over rows t, and over lags k = 1, 2, 4, ... to half of the rows.
+
+    Per output, from trajectories X (S, T, D_y): small where they change over time as what was measured does.
+    """
+    found = []
+    for y, x in zip(measured.T, samples.T, strict=True):  # (T,) and (T, S)
+        terms = []
+        for k in (2**i for i in range((len(y) // 2).bit_length())):
+            seen = ~np.isnan(y[k:] - y[:-k])
+            expected = np.mean(np.sqrt(np.abs(x[k:] - x[:-k])), axis=1)
+            terms += [np.mean((np.sqrt(np.abs(y[k:] - y[:-k])) - expected)[seen] ** 2)] if seen.any() else []
+        found.append(np.mean(terms) if terms else np.nan)
+    return np.array(found)
+
+
 def coverage(measured: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Share of measured values inside [lower, upper], per output."""
     inside = ((measured >= lower) & (measured <= upper)).astype(float)

@@ -20,6 +20,7 @@ from mrgpssm.prediction.forecast import Forecast, report_times
 from mrgpssm.prediction.run import assimilate, free_run, start_particles
 from mrgpssm.prediction.scores import Table, score_terms, tabulate_scores
 from mrgpssm.rollout import Particles
+from mrgpssm.runtime.horizon import Recent
 from mrgpssm.runtime.output import Measurements, OutputLaw, Simulation, add_up, join_samples
 from mrgpssm.runtime.paths import PathNoise
 
@@ -32,13 +33,15 @@ Warmups = SequenceOf[Sequence | None]  # one for every sequence, or none at all
 class Piece(NamedTuple):
     """Samples (S, C, D_y) at some rows of one sequence, scaled, of all models of the ensemble, without noise.
 
-    The `parts`, one for each component, add up to the outputs. `drive` (C, D_u) is what is known of the inputs there.
+    The `parts`, one for each component, add up to the outputs. `drive` (C, D_u) is what is known of the inputs there,
+    and `recent` what was measured before.
     """
 
     sequence: int
     rows: np.ndarray
     parts: list[np.ndarray]
     drive: np.ndarray
+    recent: Recent
 
     @property
     def outputs(self) -> np.ndarray:
@@ -48,7 +51,12 @@ class Piece(NamedTuple):
     def where(self, chosen: np.ndarray) -> "Piece":
         """Some of the rows."""
         parts = [part[:, chosen] for part in self.parts]
-        return Piece(self.sequence, self.rows[chosen], parts, self.drive[chosen])
+        recent = Recent(self.recent.count, self.recent.since[chosen])
+        return Piece(self.sequence, self.rows[chosen], parts, self.drive[chosen], recent)
+
+    def measure(self, law: OutputLaw) -> Measurements:
+        """What is known of measurements at these rows."""
+        return law.measure(self.outputs, self.drive, self.recent)
 
 
 @dataclass(frozen=True)
@@ -75,8 +83,7 @@ class FreeRuns:
             chosen = (whole.rows < most) & (whole.rows % thin == 0)
             piece = whole if chosen.all() else whole.where(chosen)
             if len(piece.rows):
-                told = tell(piece, self.law.measure(piece.outputs, piece.drive), scaled[piece.sequence][piece.rows])
-                found[piece.sequence].append(told)
+                found[piece.sequence].append(tell(piece, piece.measure(self.law), scaled[piece.sequence][piece.rows]))
         return [{name: np.concatenate([t[name] for t in some]) for name in some[0]} for some in found]
 
 
@@ -102,13 +109,15 @@ def keep_runs(
 class Past(NamedTuple):
     """A warm-up up to the first row of the run: what drove it, its outputs, scaled, gaps to the next row, and memory.
 
-    It begins with rows of no outputs and no gap, which change nothing, up to a length that programs are compiled for.
+    `recent` is what it leaves to know of the outputs. It begins with rows of no outputs and no gap, which change
+    nothing, up to a length that programs are compiled for.
     """
 
     drive: np.ndarray
     outputs: np.ndarray
     gaps: np.ndarray
     memory: Memory
+    recent: Recent
 
 
 def forecast(
@@ -130,7 +139,7 @@ def forecast(
     parts = {name: np.empty(shape) for name in component_names(model)}
     for piece in _pieces(model, [sequence], [warmup], samples, seed, stride):
         at = piece.rows // stride
-        run.put(at, clock[at], model.output_law.measure(piece.outputs, piece.drive), offset, sd)
+        run.put(at, clock[at], piece.measure(model.output_law), offset, sd)
         for name, part in zip(parts, piece.parts, strict=True):
             parts[name][at] = sd * part.mean(axis=0, dtype=float)
     return Forecast(
@@ -187,6 +196,7 @@ def _pieces(
     pasts = [None if warmup is None else _past(model, warmup, sequence) for warmup, sequence in before]
     known = [model.follow(f, None if p is None else p.memory)[0] for f, p in zip(filled, pasts, strict=True)]
     inputs = [model.structure.drive.act(values) for values in known]
+    recent = [Recent.nothing(len(model.output_names)) if p is None else p.recent for p in pasts]
     clocks, reported = [f.sequence.clock() for f in filled], [f.rows[::stride] for f in filled]
     pace = stride if all(f.is_even for f in filled) else 1
     count, groups, rounds = len(sequences), len(model.groups), len(model.ensemble)
@@ -205,7 +215,8 @@ def _pieces(
                     at = reported[k][first:last]
                     walked = (at - draws.rows[0]) // pace
                     parts = [join_samples(part[:, k][:, :, walked], groups)[:samples] for part in draws.parts]
-                    yield Piece(k, stride * np.arange(first, last), parts, known[k][at])
+                    rows = stride * np.arange(first, last)
+                    yield Piece(k, rows, parts, known[k][at], recent[k].later(clocks[k][at]))
 
 
 def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
@@ -216,7 +227,7 @@ def _past(model: FittedModel, warmup: Sequence, after: Sequence) -> Past:
     outputs = model.scaling.outputs(filled.sequence.outputs)
     idle = ((-len(outputs) % _WARMUP_ROWS, 0), (0, 0))
     rows = np.pad(drive.act(known, ahead), idle), np.pad(outputs, idle, constant_values=np.nan)
-    return Past(*rows, np.pad(filled.steps, idle[0]), memory)
+    return Past(*rows, np.pad(filled.steps, idle[0]), memory, Recent.of(outputs, filled.steps))
 
 
 def _key(seed: int, number: int, group: int) -> Key:
@@ -232,13 +243,17 @@ def _stack(trees: SequenceOf):
 def _start(
     model: FittedModel, ssm: SSM[Component], group: int, pasts: list[Past | None], samples: int, key: Key
 ) -> list[tuple[Particles, ...]]:
-    """Samples of the first state of every sequence: from q(x_0), or from where its warm-up leaves them."""
-    particles, dtype = start_particles(ssm, samples, key=key), jnp.dtype(model.structure.precision)
+    """Samples of the first state of every sequence: from q(x_0), or from where its warm-up leaves them.
+
+    A warm-up may begin anywhere, and starts from p(x_0).
+    """
+    cold, warm = (start_particles(ssm, samples, anywhere, key=key) for anywhere in (False, True))
+    dtype = jnp.dtype(model.structure.precision)
     columns, found = np.array(model.groups[group]), []
     for past in pasts:
         if past is None:
-            found.append(particles)
+            found.append(cold)
             continue
         rows = (jnp.asarray(values, dtype) for values in (past.drive, past.outputs[:, columns], past.gaps))
-        found.append(assimilate(ssm, particles, *rows, key=key))
+        found.append(assimilate(ssm, warm, *rows, key=key))
     return found

@@ -32,10 +32,10 @@ class Draws:
 
 
 @quick_jit
-def start_particles(ssm: SSM[Component], samples: int, *, key: Key) -> tuple[Particles, ...]:
-    """x_0 ~ q(x_0) and v ~ q(v) of every component and sample."""
-    root = jax.random.fold_in(key, _START)
-    return tuple(draw_particles(c, (samples,), jax.random.fold_in(root, i)) for i, c in enumerate(ssm.components))
+def start_particles(ssm: SSM[Component], samples: int, anywhere: bool = False, *, key: Key) -> tuple[Particles, ...]:
+    """x_0 ~ q(x_0), or p(x_0) if it is `anywhere`, and v ~ q(v) of every component and sample."""
+    keys = (jax.random.fold_in(jax.random.fold_in(key, _START), i) for i in range(len(ssm.components)))
+    return tuple(draw_particles(c, (samples,), k, anywhere) for c, k in zip(ssm.components, keys, strict=True))
 
 
 def _advance(component: Component, here: Particles, inputs, steps, first, every: int, slower, key: Key):

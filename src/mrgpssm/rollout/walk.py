@@ -23,11 +23,12 @@ class Particles(eqx.Module):
     inducing: Float[Array, "*b s d m"]
 
 
-def draw_particles(component: AbstractComponent, shape: tuple[int, ...], key: Key) -> Particles:
-    """x_0 ~ q(x_0) and the noise of v; the last axis of `shape` counts samples."""
+def draw_particles(component: AbstractComponent, shape: tuple[int, ...], key: Key, anywhere: bool = False) -> Particles:
+    """x_0 ~ q(x_0), or p(x_0) if it is `anywhere`, and the noise of v; the last axis of `shape` counts samples."""
     (d, m), dtype = component.inducing_shape, component.dtype
     key_x, key_v = jax.random.split(key)
-    sample = component.initial.posterior().sample
+    initial = component.initial.prior() if anywhere else component.initial.posterior()
+    sample = initial.sample
     for _ in shape:
         sample = jax.vmap(sample)
     states = sample(jax.random.normal(key_x, (*shape, d), dtype))

@@ -10,6 +10,7 @@ from mrgpssm.arrays.drive import Drive, Memory
 from mrgpssm.arrays.gaps import checked_time, cut
 from mrgpssm.errors import ConfigError, DataError
 from mrgpssm.runtime.arrays import Arrays
+from mrgpssm.runtime.horizon import Horizon
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.output import LEVELS, OutputLaw, Simulation
 from mrgpssm.runtime.paths import PathLaw, PathNoise
@@ -22,7 +23,9 @@ _CHUNK = 200_000  # samples at a time
 
 @dataclass(frozen=True)
 class RuntimeModel:
-    """What a model file holds; `arrays` and the moments of q(x_0) have leading axes (rounds x groups, components)."""
+    """What a model file holds; `arrays` and the moments of q(x_0) and p(x_0) have leading axes (rounds x groups,
+    components).
+    """
 
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
@@ -41,15 +44,18 @@ class RuntimeModel:
     noise: StudentNoise | None
     paths: PathLaw
     territory: Territory | None
+    horizon: Horizon | None
     arrays: Arrays
     initial_mean: np.ndarray
     initial_factor: np.ndarray
+    prior_mean: np.ndarray
+    prior_factor: np.ndarray
 
     @cached_property
     def output_law(self) -> OutputLaw:
         """How measurements follow from samples of the outputs."""
         noise_sd = self.arrays.noise_sd.reshape(self.rounds, -1)
-        return OutputLaw(self.calibration, noise_sd, self.noise, self.paths, self.territory)
+        return OutputLaw(self.calibration, noise_sd, self.noise, self.paths, self.territory, self.horizon)
 
     @property
     def step_sizes(self) -> np.ndarray:
@@ -105,7 +111,7 @@ class RuntimeModel:
         course, particles, done = self._course(inputs, time), RunState.draw(self, samples, seed), 0
         noise = PathNoise(self.paths, samples, seed) if keep_samples else None
         run = Simulation.blank((len(course.rows), len(self.output_names)), quantiles, noise)
-        clock = (np.cumsum(course.steps) - course.steps)[course.rows]
+        clock = course.clock
         count = max(100, _CHUNK // (len(self.groups) * samples))
         for first in range(0, len(course.drives), count):
             outputs = particles.walk(course.part(first, first + count))[:samples]
@@ -125,10 +131,13 @@ class RuntimeModel:
         values = self.check_inputs(inputs)
         return self.course(values, self.gaps(time, len(values)))[0]
 
-    def stepper(self, samples: int = 100, seed: int = 0) -> Stepper:
-        """An online simulator: one sample at a time, corrected by measurements."""
+    def stepper(self, samples: int = 100, seed: int = 0, anywhere: bool = False) -> Stepper:
+        """An online simulator: one sample at a time, corrected by measurements.
+
+        Its first state is one at which recordings begin or, for a system that already runs, `anywhere`.
+        """
         check_samples(samples)
-        return Stepper(self, samples, seed)
+        return Stepper(self, samples, seed, anywhere)
 
 
 def check_samples(samples: int) -> None:

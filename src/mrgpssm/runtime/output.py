@@ -5,7 +5,8 @@ In scaled units, at every row of a free run:
     outputs      x = Σ_l C x^(l)
     calibrate    x ← m + τ (x - m),   σ ← τ σ,   m the mean over the samples
     noise law    y ~ (1/S) Σ_s N(x_s, σ_s²), or Student's t around m where a law was learned (`mrgpssm.runtime.noise`)
-    stretch      y ← m + w (y - m),   w >= 1 in new territory (`mrgpssm.runtime.territory`)
+    stretch      y ← m + w (y - m),   w >= 1 in new territory (`mrgpssm.runtime.territory`), and less just after a
+                 warm-up (`mrgpssm.runtime.horizon`)
 
 Quantiles and densities are in closed form. Draws of y are a function of seed, row, output and sample alone. Those of
 `draws` are independent from row to row; trajectories, which are not, follow `mrgpssm.runtime.paths`.
@@ -21,6 +22,7 @@ from mrgpssm.runtime.distributions.counters import fold_in, normal, seed_key, un
 from mrgpssm.runtime.distributions.mixture import mixture_nll, mixture_quantiles
 from mrgpssm.runtime.distributions.normal import normal_cdf, normal_quantile
 from mrgpssm.runtime.distributions.student import student_cdf, student_draws, student_nll, student_of_normal
+from mrgpssm.runtime.horizon import Horizon, Recent
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.paths import PathLaw, PathNoise, rank_scores
 from mrgpssm.runtime.territory import Territory
@@ -45,8 +47,8 @@ class OutputLaw:
     """How measurements follow from samples of the outputs.
 
     `calibration` τ is (D_y,), and `noise_sd` (rounds, D_y) is that of every model of the ensemble: the samples of the
-    first model come first. `paths` says how the rows and outputs of a trajectory depend on each other, and
-    `territory` what training has seen, where that is known.
+    first model come first. `paths` says how the rows and outputs of a trajectory depend on each other, `territory` what
+    training has seen, and `horizon` what a warm-up tells, where that is known.
     """
 
     calibration: np.ndarray
@@ -54,9 +56,13 @@ class OutputLaw:
     noise: StudentNoise | None
     paths: PathLaw
     territory: Territory | None = None
+    horizon: Horizon | None = None
 
-    def measure(self, outputs: np.ndarray, drive: np.ndarray) -> "Measurements":
-        """What is known of measurements at C rows, from samples (S, C, D_y) and the drive (C, D_u) known there."""
+    def measure(self, outputs: np.ndarray, drive: np.ndarray, recent: Recent | None = None) -> "Measurements":
+        """What is known of measurements at C rows, from samples (S, C, D_y) and the drive (C, D_u) known there.
+
+        `recent` is what was measured before these rows, where something was.
+        """
         outputs = outputs.astype(float)
         mean, each = outputs.mean(axis=0), -(-len(outputs) // len(self.noise_sd))
         noise_sd = self.calibration * np.repeat(self.noise_sd, each, axis=0)[: len(outputs)]
@@ -66,6 +72,8 @@ class OutputLaw:
         if self.territory is not None:
             alarm = self.territory.alarm(mean, drive)
             stretch = self.territory.stretch(alarm)
+        if self.horizon is not None and recent is not None:
+            stretch = stretch * self.horizon.narrow(recent)
         if self.noise is None:
             return Measurements(samples, noise_sd, stretch * std, alarm=alarm, stretch=stretch)
         scale = self.noise.scale(mean, std, drive)
@@ -78,7 +86,8 @@ class Measurements:
     """Measurements at C rows: `samples` (S, C, D_y) are without noise, whose deviations are `noise_sd` (S, D_y).
 
     `std` (C, D_y) is the deviation of a measurement, `alarm` (C,) says how new the territory is, and `stretch` (C, D_y)
-    is what deviations were multiplied by there. Where `noise` was learned, `scale` (C, D_y) is its s.
+    is what deviations were multiplied by there or just after a warm-up. Where `noise` was learned, `scale` (C, D_y) is
+    its s.
     """
 
     samples: np.ndarray
@@ -113,7 +122,7 @@ class Measurements:
         return student_nll(measured - self.mean, self.scale, self.noise.dof) + change
 
     def _widen(self, values: np.ndarray) -> np.ndarray:
-        """The stretch of new territory."""
+        """Deviations from the mean, stretched."""
         return np.where(self.stretch == 1, values, self.mean + self.stretch * (values - self.mean))
 
     def narrow(self, values: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from mrgpssm.errors import ConfigError
 from mrgpssm.file.model import StoredModel, Tensors, unpack_model
 from mrgpssm.file.tensors import find_model, read_tensors
 from mrgpssm.runtime.arrays import lower_triangular, make_arrays
+from mrgpssm.runtime.horizon import Horizon
 from mrgpssm.runtime.model import RuntimeModel
 from mrgpssm.runtime.noise import StudentNoise
 from mrgpssm.runtime.paths import PathLaw
@@ -32,6 +33,7 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
     _check_parts(structure)
     parts = range(len(structure.resolutions))
     components = [[_component(member, part) for part in parts] for member in members]
+    together = lambda name: np.array([[c[name] for c in row] for row in components])  # noqa: E731
     noise = np.stack([member["raw_observation_noise"] for member in members]).astype(float)
     return RuntimeModel(
         input_names=stored.input_names,
@@ -48,9 +50,12 @@ def make_runtime(stored: StoredModel) -> RuntimeModel:
         noise=None if stored.noise is None else StudentNoise(**stored.noise),
         paths=PathLaw.white(len(stored.output_names)) if stored.paths is None else PathLaw(**stored.paths),
         territory=None if stored.territory is None else Territory(**stored.territory),
+        horizon=None if stored.horizon is None else Horizon(**stored.horizon),
         arrays=make_arrays(components, noise, structure),
-        initial_mean=np.array([[c["initial.mean"] for c in row] for row in components]),
-        initial_factor=lower_triangular(np.array([[c["initial.raw_factor"] for c in row] for row in components])),
+        initial_mean=together("initial.mean"),
+        initial_factor=lower_triangular(together("initial.raw_factor")),
+        prior_mean=together("initial.prior_mean"),
+        prior_factor=lower_triangular(together("initial.prior_raw_factor")),
     )
 
 

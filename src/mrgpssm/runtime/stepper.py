@@ -19,6 +19,7 @@ import numpy as np
 from mrgpssm.arrays import ensemble
 from mrgpssm.arrays.drive import Memory
 from mrgpssm.errors import DataError
+from mrgpssm.runtime.horizon import Recent
 from mrgpssm.runtime.output import Measurements
 from mrgpssm.runtime.walk import RunState
 
@@ -42,13 +43,14 @@ class Estimate:
 class StepperState:
     """All that moves: the samples' states, (models, components, latent dimensions, samples), and the steps so far.
 
-    `memory` is of past inputs, and `drive` what is known of them at the last row; there is none before the first row.
-    With feed-through, `due` is the last row: its input, its samples to the next, and what was remembered before it. The
-    step from there is taken when the next input is known.
+    `recent` is what was measured of late. `memory` is of past inputs, and `drive` what is known of them at the last
+    row; there is none before the first row. With feed-through, `due` is the last row: its input, its samples to the
+    next, and what was remembered before it. The step from there is taken when the next input is known.
     """
 
     states: np.ndarray
     row: int
+    recent: Recent
     memory: Memory | None = None
     drive: np.ndarray | None = None
     due: tuple[np.ndarray, float, Memory | None] | None = None
@@ -61,9 +63,10 @@ class Stepper:
     turns out to be late, hold the input for the rest of the time, `update(u, elapsed=rest)`, before it.
     """
 
-    def __init__(self, model: "RuntimeModel", samples: int, seed: int):
+    def __init__(self, model: "RuntimeModel", samples: int, seed: int, anywhere: bool = False):
         self.model, self.samples = model, samples
-        self._particles = RunState.draw(model, samples, seed)
+        self._particles = RunState.draw(model, samples, seed, anywhere)
+        self._recent = Recent.nothing(len(model.output_names))
         self._memory: Memory | None = None
         self._drive: np.ndarray | None = None
         self._due: tuple[np.ndarray, float, Memory | None] | None = None
@@ -71,7 +74,8 @@ class Stepper:
     @property
     def state(self) -> StepperState:
         """Where it stands; assign an earlier one to go back there."""
-        return StepperState(self._particles.states.copy(), self._particles.row, self._memory, self._drive, self._due)
+        here = self._particles
+        return StepperState(here.states.copy(), here.row, self._recent, self._memory, self._drive, self._due)
 
     @state.setter
     def state(self, state: StepperState) -> None:
@@ -79,7 +83,7 @@ class Stepper:
         if state.states.shape != own:
             raise DataError(f"The state has shape {state.states.shape}; this stepper's is {own}.")
         self._particles.states, self._particles.row = state.states.copy(), int(state.row)
-        self._memory, self._drive, self._due = state.memory, state.drive, state.due
+        self._recent, self._memory, self._drive, self._due = state.recent, state.memory, state.drive, state.due
 
     def update(self, u: np.ndarray, y: np.ndarray | None = None, elapsed: float = 1.0) -> Estimate:
         """Correct by what is measured now (NaN where nothing is), estimate the outputs now, then step under input u.
@@ -88,14 +92,15 @@ class Stepper:
         next, in units of dt.
         """
         inputs = self.model.check_inputs(np.reshape(np.asarray(u, float), (1, -1)))
-        measured = None if y is None else self._scale_measured(y)
+        measured = None if y is None else self._scale(y)
         self._catch_up(inputs)
         before = self._memory
         course, self._memory = self.model.course(inputs, np.array([elapsed], float), before)
         drive = course.known[0]
         if measured is not None:
-            self._correct(measured, drive)
-        now, self._drive = self._estimate(drive), course.drives[-1]
+            self._correct(self._by_model(measured), drive)
+            self._recent = self._recent.measure(~np.isnan(measured))
+        now, self._drive, self._recent = self._estimate(drive), course.drives[-1], self._recent.later(elapsed)
         if self.model.drive.waits:
             self._due = (inputs, elapsed, before)
         else:
@@ -128,7 +133,7 @@ class Stepper:
         course, _ = self.model.course(values, self.model.gaps(time, len(values)), self._memory)
         outputs = self._particles.walk(course)
         self.state = start
-        return self._in_units(self._measure(outputs, course.known))
+        return self._in_units(self._measure(outputs, course.known, course.clock))
 
     def _estimate(self, drive: np.ndarray) -> Estimate:
         whole = self._in_units(self._now(drive))
@@ -136,23 +141,23 @@ class Stepper:
 
     def _now(self, drive: np.ndarray) -> Measurements:
         """The outputs now, if this drive acts from now on."""
-        return self._measure(self._particles.outputs(), drive[None])
+        return self._measure(self._particles.outputs(), drive[None], np.zeros(1))
 
-    def _measure(self, outputs: np.ndarray, drive: np.ndarray) -> Measurements:
-        """From samples (S, T, D_y) of the outputs, and what drives them from every row on."""
-        return self.model.output_law.measure(outputs[: self.samples], drive)
+    def _measure(self, outputs: np.ndarray, drive: np.ndarray, ahead: np.ndarray) -> Measurements:
+        """From samples (S, T, D_y) of the outputs, what drives them from every row on, and how far ahead it is."""
+        return self.model.output_law.measure(outputs[: self.samples], drive, self._recent.later(ahead))
 
     def _in_units(self, found: Measurements) -> Estimate:
         model = self.model
         return Estimate(model.output_mean + model.output_sd * found.mean, model.output_sd * found.std, found.alarm)
 
-    def _scale_measured(self, y: np.ndarray) -> np.ndarray:
-        """The outputs of every model, (N, D_g), scaled."""
+    def _scale(self, y: np.ndarray) -> np.ndarray:
+        """What is measured, (D_y,), scaled."""
         model, values = self.model, np.asarray(y, float).ravel()
         if values.shape != (len(model.output_names),) or np.isinf(values).any():
             names = ", ".join(model.output_names)
             raise DataError(f"y must hold one finite number, or NaN, for each of {names}; got {values}.")
-        return self._by_model((values - model.output_mean) / model.output_sd)
+        return (values - model.output_mean) / model.output_sd
 
     def _by_model(self, values: np.ndarray) -> np.ndarray:
         """(N, D_g) from one number for every output."""

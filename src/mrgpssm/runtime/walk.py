@@ -33,6 +33,11 @@ class Course:
     rows: np.ndarray
     known: np.ndarray
 
+    @property
+    def clock(self) -> np.ndarray:
+        """Samples from the first row to every row, (T,)."""
+        return (np.cumsum(self.steps) - self.steps)[self.rows]
+
     def part(self, first: int, last: int) -> "Course":
         """Steps first, ..., last - 1."""
         own = slice(*np.searchsorted(self.rows, [first, last]))
@@ -136,11 +141,12 @@ class RunState:
         self._drawn, self._noise = 0, np.empty((0,))
 
     @classmethod
-    def draw(cls, model: "RuntimeModel", samples: int, seed: int) -> "RunState":
-        """x_0 ~ q(x_0) and v ~ q(v) of every sample; every model of the ensemble has its share of the samples."""
+    def draw(cls, model: "RuntimeModel", samples: int, seed: int, anywhere: bool = False) -> "RunState":
+        """x_0 ~ q(x_0), or p(x_0) if it is `anywhere`, and v ~ q(v); every model of the ensemble has its share."""
         arrays, randomness = model.arrays, Randomness(model, -(-samples // model.rounds), seed)
         epsilon, inducing = randomness.first(arrays.mean.shape[-1])
-        states = model.initial_mean[..., None] + model.initial_factor @ epsilon.swapaxes(-1, -2)
+        start = (model.prior_mean, model.prior_factor) if anywhere else (model.initial_mean, model.initial_factor)
+        states = start[0][..., None] + start[1] @ epsilon.swapaxes(-1, -2)
         v = arrays.mean[:, :, :, None] + np.einsum("nldij,nlsdj->nldsi", arrays.factor, inducing)
         return cls(model, states, v, randomness)
 

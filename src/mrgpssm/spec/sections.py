@@ -207,7 +207,7 @@ class Bands(OptionSection):
     folds: int = option(
         None,
         Whole(0),
-        "Further models, each trained without a part of the data; the bands are calibrated on what they left out.",
+        "Further models, each without a part of the data, on which bands are calibrated; 4, or 0 with validation data.",
         fixed=0,
     )
     fold_restarts: int = option(

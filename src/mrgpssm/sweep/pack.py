@@ -13,7 +13,7 @@ from mrgpssm.data import Scaling, Sequence
 from mrgpssm.data.sequence import take_outputs
 from mrgpssm.errors import FitError
 from mrgpssm.estimator.choosing import best_restarts
-from mrgpssm.estimator.territory import map_territory
+from mrgpssm.estimator.remember import remember
 from mrgpssm.file.record import write_record
 from mrgpssm.prediction.fitted import FittedModel, write_model
 from mrgpssm.prediction.predict import scores
@@ -78,7 +78,7 @@ def _take_run(
     column = [training[0].output_names.index(run.output)]
     narrow = Scaling(scaling.input_mean, scaling.input_sd, scaling.output_mean[column], scaling.output_sd[column])
     known = [take_outputs(s, [run.output]) for s in training]
-    return map_territory(best_restarts(run.spec, own, narrow, known[0]), known)
+    return remember(best_restarts(run.spec, own, narrow, known[0]), known)
 
 
 def _describe(run: Run) -> dict[str, Any]:

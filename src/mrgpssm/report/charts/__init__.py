@@ -8,6 +8,7 @@ from mrgpssm.report.charts.dynamics import drift_fields, relevance
 from mrgpssm.report.charts.inputs import input_coverage
 from mrgpssm.report.charts.residuals import autocorrelations, cross_correlations, horizon_growth, spectra
 from mrgpssm.report.charts.simulation import components, simulation, worst
+from mrgpssm.report.charts.territory import territory
 from mrgpssm.report.charts.training import resolution_grid, restart_spread, training
 from mrgpssm.report.evidence import RunEvidence
 
@@ -21,6 +22,7 @@ CHAPTERS: tuple[Callable[[RunEvidence], Section], ...] = (
     horizon_growth,
     spectra,
     input_coverage,
+    territory,
     drift_fields,
     relevance,
     training,
