@@ -1,6 +1,7 @@
 """Just after a warm-up bands are narrower, by what runs left out have shown; they widen as its information fades."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from mrgpssm.estimator.horizon import learn_horizon, start_anywhere
 from mrgpssm.estimator.judges import Judge
 from mrgpssm.file.model import pack_model, unpack_model
 from mrgpssm.prediction.fitted import model_bytes, store_model
-from mrgpssm.prediction.predict import FreeRuns
 from mrgpssm.runtime.horizon import Horizon, Recent
 
 pytestmark = pytest.mark.once
@@ -57,9 +57,7 @@ def test_the_factor_begins_at_first_and_ends_at_one():
 def found_in(scores: np.ndarray, recent: Recent) -> Horizon | None:
     """What is learned from runs with these scores."""
     columns = {"score": scores, "count": np.broadcast_to(recent.count, scores.shape), "since": recent.since}
-    runs: Any = FreeRuns.__new__(FreeRuns)
-    object.__setattr__(runs, "sequences", [np.empty(200)])
-    object.__setattr__(runs, "gather", lambda _: [columns])
+    runs: Any = SimpleNamespace(sequences=[np.empty(200)], gather=lambda _: [columns])
     return learn_horizon([runs])
 
 

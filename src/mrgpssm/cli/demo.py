@@ -62,4 +62,4 @@ def _print_table(result) -> None:
         numbers = [f"{s['rmse']:.3f}", f"{s['fit_percent']:.0f}", f"{s['nll']:.2f}", *covers, f"{entry.seconds:.0f}"]
         rows.append([name, *numbers])
     columns = ["model", "RMSE", "fit %", "nLL", "50 % cover", "90 % cover", "seconds"]
-    print_rows("Free run over a fresh recording", columns, rows)
+    print_rows("Free run over a fresh recording; the last model has calibrated bands", columns, rows)
