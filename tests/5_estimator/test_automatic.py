@@ -46,15 +46,16 @@ def test_with_resolutions_the_rest_is_fixed():
 
 
 def test_with_resolutions_bands_have_folds_where_nothing_else_would_calibrate_them():
-    given = make_spec({"resolutions": (3, 1), "window": 20, "buffer": 10})  # windows of 90 rows
+    given = make_spec({"resolutions": (3, 1), "window": 8, "buffer": 2})  # windows of 30 rows
     found = choose(given, [recording(0)], validated=False)
     assert found.spec == given.complete().change(folds=4)
     assert found.reasons == ("bands: learned on 4 folds, each leaving a part out",)
     for more in ({"folds": 0}, {"calibrate": False}):
         assert choose(given.change(**more), [recording(0)], validated=False).spec.bands.folds == 0
-    one_is_long = [recording(0), *(recording(k, rows=80) for k in range(1, 4))]  # its fold would have no window
+    one_is_long = [recording(0), *(recording(k, rows=24) for k in range(1, 4))]  # its fold would have no window
     assert choose(given, one_is_long, validated=False).spec.bands.folds == 0
     assert choose(given, [recording(0), *one_is_long], validated=False).spec.bands.folds == 4
+    assert choose(given, [recording(0).take(slice(119))], validated=False).spec.bands.folds == 0  # stretches of 29 rows
     tiny = recording(0).take(slice(7))
     assert choose(given, [recording(0), tiny], validated=False).spec.bands.folds == 0
 

@@ -114,9 +114,11 @@ def _fix(given: Spec, training: list[Sequence], validated: bool) -> Selection:
 
 
 def _can_leave_out(training: list[Sequence], rows: int) -> bool:
-    """Whether every fold trains on a recording of more than so many rows."""
+    """Whether every fold trains on a recording of more than so many rows, and stretches are as long."""
+    if not can_fold(training, _FOLDS) or (len(training) < _FOLDS and min(map(len, training)) // _FOLDS < rows):
+        return False
     known = (trained_on(training, _FOLDS, k) for k in range(_FOLDS))
-    return can_fold(training, _FOLDS) and all(max(len(fill(s).sequence) for s in own) > rows for own in known)
+    return all(max(len(fill(s).sequence) for s in own) > rows for own in known)
 
 
 def _complete(given: Spec, chosen: Settings, reasons: list[Reason], validated: bool) -> Selection:

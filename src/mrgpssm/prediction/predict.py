@@ -245,7 +245,7 @@ def _start(
 ) -> list[tuple[Particles, ...]]:
     """Samples of the first state of every sequence: from q(x_0), or from where its warm-up leaves them.
 
-    A warm-up may begin anywhere, and starts from p(x_0).
+    A warm-up may begin anywhere, and starts from p(x_0); one without any output is a run that begins earlier.
     """
     cold, warm = (start_particles(ssm, samples, anywhere, key=key) for anywhere in (False, True))
     dtype = jnp.dtype(model.structure.precision)
@@ -255,5 +255,6 @@ def _start(
             found.append(cold)
             continue
         rows = (jnp.asarray(values, dtype) for values in (past.drive, past.outputs[:, columns], past.gaps))
-        found.append(assimilate(ssm, warm, *rows, key=key))
+        first = warm if np.isfinite(past.outputs[:, columns]).any() else cold
+        found.append(assimilate(ssm, first, *rows, key=key))
     return found
