@@ -227,3 +227,6 @@ def test_a_band_for_whole_runs_holds_whole_trajectories():
         few.whole_band(0.95)
     with pytest.raises(ValueError, match="ask simulate"):
         replace(run, samples=None).whole_band()
+    assert run.score_paths(mean).index.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"measured must have shape \(40, 2\), as the forecast; got \(40, 1\)"):
+        run.score_paths(mean[:, :1])

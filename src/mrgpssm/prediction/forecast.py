@@ -111,10 +111,12 @@ class Forecast:
             whether trajectories change over 1, 2, 4, ... rows as what was measured does.
 
         Raises:
-            ValueError: There are no trajectories.
+            ValueError: There are no trajectories, or the shape of `measured` is not that of the mean.
         """
         if self.samples is None:
             raise ValueError("Scores of whole runs need trajectories; ask simulate(..., keep_samples=True).")
+        if np.shape(measured) != self.mean.shape:
+            raise ValueError(f"measured must have shape {self.mean.shape}, as the forecast; got {np.shape(measured)}.")
         found = {
             "energy": metrics.energy(measured, self.samples),
             "variogram": metrics.variogram(measured, self.samples),

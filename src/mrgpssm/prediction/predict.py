@@ -247,7 +247,8 @@ def _start(
 
     A warm-up may begin anywhere, and starts from p(x_0); one without any output is a run that begins earlier.
     """
-    cold, warm = (start_particles(ssm, samples, anywhere, key=key) for anywhere in (False, True))
+    cold = start_particles(ssm, samples, key=key)
+    warm = start_particles(ssm, samples, True, key=key) if any(past is not None for past in pasts) else cold
     dtype = jnp.dtype(model.structure.precision)
     columns, found = np.array(model.groups[group]), []
     for past in pasts:
